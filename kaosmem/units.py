@@ -7,13 +7,16 @@ from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, count
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from kaosmem.arguments import STRICT_JSON
 from kaosmem.memos import remembered
 from kaosmem.types import ContentBlock, OpaqueBlock
 from kaosmem.types.content import TextBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage, Item, StoredItem
+
+_Waiting: TypeAlias = dict[str, list[int]]
+"""By the id of a call, the ordinals of the entries whose call of it has no result, ascending."""
 
 
 class Link(NamedTuple):
@@ -131,7 +134,10 @@ def _served_call(kind: str, data: str) -> _ServedCall:
     for end, names, is_result in _KINDS_OF_CALLS:
         if kind.endswith(end):
             part = STRICT_JSON.decode(data)
-            fields = part[kind] if isinstance(part.get(kind), dict) else part
+            if isinstance(part.get(kind), dict):
+                fields = part[kind]
+            else:
+                fields = part
             for name in names:
                 if isinstance(fields.get(name), str):
                     return _ServedCall(fields[name], is_result, kind.endswith(_ANSWERED))
@@ -142,15 +148,14 @@ def _served_call(kind: str, data: str) -> _ServedCall:
 def _answered(
     ordinal: int,
     link: Link,
-    waiting: dict[str, list[int]],
+    waiting: _Waiting,
 ) -> dict[str, int]:
     """Match each result of an entry with the latest call of its id that has no result yet.
 
     An entry may answer its own call.
 
     Args:
-        waiting: By id, the ordinals of the entries whose call has no result, ascending. The calls
-            of the entry come to it, and those that it answers leave it.
+        waiting: The calls of the entry come to it, and those that it answers leave it.
 
     Returns:
         By the ids of the calls that it answers, the ordinals of the entries that made them.
@@ -194,7 +199,7 @@ class Units:
         self._members: dict[int, list[int]] = {}
         # Of the entries that later ones may join.
         self._links: dict[int, Link] = {}
-        self._waiting: dict[str, list[int]] = {}  # as of `_answered`
+        self._waiting: _Waiting = {}  # as of `_answered`
         self._tied: dict[str, int] = {}
         self.asking: int | None = None
 
@@ -300,7 +305,9 @@ class Units:
     def members(self, ordinal: int) -> tuple[int, ...]:
         """Return the ordinals of an entry's unit, ascending."""
         unit = self._members.get(ordinal)
-        return (ordinal,) if unit is None else tuple(unit)
+        if unit is None:
+            return (ordinal,)
+        return tuple(unit)
 
     def is_alone(self, ordinal: int) -> bool:
         """Return whether nothing ties an entry to others."""
@@ -313,12 +320,16 @@ class Units:
     def first(self, ordinal: int) -> int:
         """Return the first ordinal of an entry's unit."""
         unit = self._members.get(ordinal)
-        return ordinal if unit is None else unit[0]
+        if unit is None:
+            return ordinal
+        return unit[0]
 
     def last(self, ordinal: int) -> int:
         """Return the last ordinal of an entry's unit."""
         unit = self._members.get(ordinal)
-        return ordinal if unit is None else unit[-1]
+        if unit is None:
+            return ordinal
+        return unit[-1]
 
     def firsts(self, ordinals: Iterable[int]) -> list[int]:
         """Return the first ordinal of the unit of each entry."""
@@ -330,7 +341,9 @@ class Units:
     def awaited(self) -> tuple[int, ...]:
         """Return the ordinals of the unit that waits for results, if one does."""
         asking = self.asking
-        return () if asking is None or not self.is_open(asking) else self.members(asking)
+        if asking is None or not self.is_open(asking):
+            return ()
+        return self.members(asking)
 
     def is_open(self, ordinal: int) -> bool:
         """Return whether an entry's unit has a call without a result."""
@@ -393,7 +406,7 @@ class Units:
         for ordinal in links:
             self._leave(ordinal)
         self._links |= links
-        waiting: dict[str, list[int]] = {}
+        waiting: _Waiting = {}
         for ordinal, link in links.items():
             _answered(ordinal, link, waiting)
         for call, callers in waiting.items():
@@ -469,7 +482,7 @@ def repaired(messages: Iterable[ChatMessage]) -> list[list[ChatMessage]]:
     distinct = _without_unmatched([with_distinct_calls(each) for each in messages])
     links = list(map(Link.of, distinct))
     results: dict[tuple[int, str], ChatMessage] = {}
-    waiting: dict[str, list[int]] = {}
+    waiting: _Waiting = {}
     for position, link in enumerate(links):
         for call, caller in _answered(position, link, waiting).items():
             results[caller, call] = _result_message(distinct[position], call)

@@ -29,7 +29,9 @@ INSTRUCTIONS = "(instructions and tools)"
 
 _JOINED = 2
 """So many tokens of a text may join those of its label and its line end."""
-NO_NOTES: Mapping[str, str] = MappingProxyType({})
+Notes: TypeAlias = Mapping[str, str]
+"""Notes of items, by their ids."""
+NO_NOTES: Notes = MappingProxyType({})
 
 _NOISE = 1e-6
 """Shares of tokens do not add up exactly."""
@@ -72,8 +74,9 @@ def allocate(
         need = needs[spec.name]
         grants[spec.name] = need.must
         left -= need.must
-        within = need.want if spec.budget is None else max(spec.budget, need.must)
-        most[spec.name] = min(need.want, within)
+        most[spec.name] = need.want
+        if spec.budget is not None:
+            most[spec.name] = min(need.want, max(spec.budget, need.must))
         floors[spec.name] = max(0.0, min(spec.floor * budget, most[spec.name]) - need.must)
 
     def give(name: str, room: float) -> None:
@@ -113,7 +116,9 @@ def by_priority(specs: Iterable[SectionSpec]) -> list[SectionSpec]:
 
 def cap_of(spec: SectionSpec, window: int) -> int:
     """Return the most that a section may take of a window."""
-    return window if spec.budget is None else min(spec.budget, window)
+    if spec.budget is None:
+        return window
+    return min(spec.budget, window)
 
 
 def window_too_small(
@@ -219,7 +224,7 @@ class Run:
     def added(
         self,
         units: Iterable[Candidate],
-        notes: Mapping[str, str] = NO_NOTES,
+        notes: Notes = NO_NOTES,
     ) -> tuple[int, Labels]:
         """Return the tokens that units add, and the labels that they change.
 

@@ -95,8 +95,10 @@ def figures(
         own = terms.intersection(said)
         if len(own) > 1:
             side_by_side |= pairs.intersection(pairwise(said))
-        about = key_words(item.key) if item.key is not None else ""
-        own.update(terms.intersection(analyze(f"{item.shown_role} {source_label(item)} {about}")))
+        beside = f"{item.shown_role} {source_label(item)}"
+        if item.key is not None:
+            beside += f" {key_words(item.key)}"
+        own.update(terms.intersection(analyze(beside)))
         covered |= own
         at_once = max(at_once, math.fsum(rarity[term] for term in own))
     share = math.fsum(rarity[term] for term in covered)
@@ -135,7 +137,9 @@ def match_of(
     if stock is None or stock.frequencies is None or not Query(excerpt(query)).has_topic:
         return None
     found = figures(query, items, stock)
-    return None if found is None else found["at_once"]
+    if found is None:
+        return None
+    return found["at_once"]
 
 
 def stock_of(query: str, proposals: Iterable[Proposal]) -> Stock:
@@ -151,8 +155,8 @@ def stock_of(query: str, proposals: Iterable[Proposal]) -> Stock:
     for proposal in proposals:
         offered = items_of(proposal.units)
         stock = proposal.stock or Stock(len(offered), sum(item.tokens for item in offered))
-        items = items + stock.items
-        tokens = tokens + stock.tokens
+        items += stock.items
+        tokens += stock.tokens
         if stock.frequencies is not None:
             frequencies.update(stock.frequencies)
         else:

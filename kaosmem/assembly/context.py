@@ -19,7 +19,7 @@ from kaosmem.formats.labels import source_label
 from kaosmem.formats.request import RequestParts, request_arguments
 from kaosmem.names import shown
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.types import JSONDict
+from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.items import ChatMessage, Item, item_dict, item_of_dict
 
 
@@ -131,34 +131,48 @@ class Decision:
     @property
     def label(self) -> str:
         """Return the source of the item, else its key, else the id that its caller gave."""
-        named = "" if self.item is None else source_label(self.item) or self.item.key
-        return named or (
-            "" if self.item is not None and _MADE_ID.fullmatch(self.item_id) else self.item_id
-        )
+        if self.item is None:
+            return self.item_id
+        named = source_label(self.item) or self.item.key
+        if not named and not _MADE_ID.fullmatch(self.item_id):
+            return self.item_id
+        return named or ""
 
     def summary(self, columns: int = 60) -> str:
         """Return the label of the item and the beginning of its text, at most `columns` wide."""
-        text = "" if self.item is None else preview(self.item.text, columns)
+        if self.item is None:
+            text = ""
+        else:
+            text = preview(self.item.text, columns)
         if not self.label:
             return text
-        room = columns - min(width(text), columns // 3) - 1 if text else columns
+        if text:
+            room = columns - min(width(text), columns // 3) - 1
+        else:
+            room = columns
         label = fitted(self.label, max(1, room), tail=2 * room // 3)
         left = columns - width(label) - 1
-        return f"{label} {preview(text, left)}" if text and left > 0 else label
+        if text and left > 0:
+            return f"{label} {preview(text, left)}"
+        return label
 
     def to_dict(self) -> JSONDict:
         """Return the decision as JSON values, its item included."""
         stored: JSONDict = {name: getattr(self, name) for name in _DECISION_FIELDS}
-        item = None if self.item is None else item_dict(self.item)
+        item = None
+        if self.item is not None:
+            item = item_dict(self.item)
         signals = dict(self.signals)
         return stored | {"reason": self.reason.value, "signals": signals, "item": item}
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Decision:
+    def from_dict(cls, stored: JSONObject) -> Decision:
         """Return the decision that `to_dict` returned. Raises InvalidArgumentError."""
         try:
             fields = {name: stored[name] for name in _DECISION_FIELDS}
-            item = None if stored["item"] is None else item_of_dict(stored["item"])
+            item = None
+            if stored["item"] is not None:
+                item = item_of_dict(stored["item"])
             reason = Reason(stored["reason"])
             return cls(**fields, reason=reason, signals=dict(stored["signals"]), item=item)
         except (KeyError, TypeError, ValueError) as error:
@@ -179,7 +193,10 @@ class Decision:
             if self.reason in _CHOSEN and strongest[1] > 0:
                 return f"{self.reason.value} by {strongest[0]}"
             return self.reason.value
-        link = "superseded by" if self.reason is Reason.ARCHIVED else "of"
+        if self.reason is Reason.ARCHIVED:
+            link = "superseded by"
+        else:
+            link = "of"
         return f"{self.reason.value} {link} {self.same_as}"
 
 
@@ -215,12 +232,12 @@ class SourceReport:
     error: str = ""
 
     def __str__(self) -> str:
-        proposed = (
-            f", {self.proposed:,} proposed"
-            if self.status in (SourceStatus.OK, SourceStatus.DEGRADED)
-            else ""
-        )
-        return f"{self.status}{f' with {self.error}' if self.error else ''}{proposed}"
+        said = str(self.status)
+        if self.error:
+            said += f" with {self.error}"
+        if self.status in (SourceStatus.OK, SourceStatus.DEGRADED):
+            said += f", {self.proposed:,} proposed"
+        return said
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -306,7 +323,9 @@ class Context(Seen):
         """The messages as the SDK takes them: those of Bedrock with bytes."""
         messages = self.rendered.messages or []
         sent: Callable[[list[Any]], list[Any]] | None = getattr(self._format, "sent", None)
-        return messages if sent is None else sent(messages)
+        if sent is None:
+            return messages
+        return sent(messages)
 
     @property
     def chat_messages(self) -> list[ChatMessage]:
@@ -338,11 +357,10 @@ class Context(Seen):
         The formats "anthropic", "bedrock" and "gemini" have one.
         """
         if self.rendered.system is None:
-            where = (
-                "at the beginning of its text"
-                if self.rendered.messages is None
-                else "in its first message"
-            )
+            if self.rendered.messages is None:
+                where = "at the beginning of its text"
+            else:
+                where = "in its first message"
             raise AttributeError(
                 f"a context in format {self.format!r} has no system prompt of its own: it is "
                 f"{where}"
@@ -417,7 +435,10 @@ class Context(Seen):
                     f"the context shows no item {shown(item_id)}; its items are context.items"
                 )
             named.append(by_id[item_id])
-        text = reply if isinstance(reply, str) else parse_message(reply, self._format).text
+        if isinstance(reply, str):
+            text = reply
+        else:
+            text = parse_message(reply, self._format).text
         if not named and not text.strip():
             raise InvalidArgumentError("there is nothing to credit; give the reply, or ids=[...]")
         found = [Credit(item, CALLERS_WORD) for item in named]

@@ -61,7 +61,10 @@ class _Words(NamedTuple):
                 words.append(word)
         quotes = {}
         for first, term in enumerate(terms):
-            wanted = _QUOTE_CHARACTERS if len(term) == 1 else _QUOTE_WORDS
+            if len(term) == 1:
+                wanted = _QUOTE_CHARACTERS
+            else:
+                wanted = _QUOTE_WORDS
             end = first + min(wanted, len(terms))
             if len(terms) >= _LEAST_QUOTE_WORDS and end <= len(terms):
                 quoted = text[words[first].start() : words[end - 1].end()]
@@ -113,4 +116,7 @@ def _shared(words: _Words, told: _Words) -> Iterator[tuple[str, str]]:
         # A single digit counts the points of a list, and says nothing.
         digits = sum(map(str.isdigit, mark))
         if digits != 1 and mark in told.marks and (is_sure or told.marks[mark]):
-            yield mark, f"number {mark}" if digits else f"name {mark.title()}"
+            if digits:
+                yield mark, f"number {mark}"
+            else:
+                yield mark, f"name {mark.title()}"

@@ -35,20 +35,24 @@ def decide(packing: Packing) -> tuple[Decision, ...]:
         else:
             outcomes = _outcomes_in_share(share, _left_to_block(packing))
         for unit, reason, lacking in outcomes:
+            if reason not in _SHORT_OF_ROOM:
+                lacking = None
             for item in unit.items:
-                is_copy = item.id in shortened and reason in shows_copies
+                shown_reason = reason
+                if item.id in shortened and reason in shows_copies:
+                    shown_reason = Reason.SHORTENED
                 decision = Decision(
                     item.id,
                     name,
                     reason in IN,
-                    Reason.SHORTENED if is_copy else reason,
+                    shown_reason,
                     unit.rank,
                     unit.score,
                     item.tokens,
                     share.twins.get(item.id),
                     {} if unit.score is None else proposal.signals(unit.position),
                     item,
-                    lacking=lacking if reason in _SHORT_OF_ROOM else None,
+                    lacking=lacking,
                 )
                 decisions.append(decision)
     return tuple(decisions)
@@ -114,7 +118,9 @@ def _left_out_reason(share: Share, candidate: Candidate) -> Reason | None:
         return Reason.DUPLICATE
     if candidate.position in share.barred:
         return Reason.LOW_CONFIDENCE
-    return Reason.OUTDATED if share.is_outdated(candidate) else None
+    if share.is_outdated(candidate):
+        return Reason.OUTDATED
+    return None
 
 
 def _lacking(

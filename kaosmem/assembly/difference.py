@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from typing import TypeAlias
 
 from kaosmem.types.items import Item
 
 CHANGES = "in", "out", "replaced", "replacing", "moved"
 """The words for a change of an item between two turns."""
+ItemChange: TypeAlias = tuple[str, Item]
+"""A changed item after its change, one of `CHANGES`."""
+_Identity: TypeAlias = tuple[str, str]
+"""The id and the text of an item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +26,7 @@ class Difference:
             followed by the `replacing` one, which has its key or its id.
     """
 
-    changes: tuple[tuple[str, Item], ...]
+    changes: tuple[ItemChange, ...]
 
     def __str__(self) -> str:
         counts = []
@@ -52,8 +57,8 @@ def difference(before: Sequence[Item], after: Sequence[Item]) -> Difference:
     for item in came.values():
         if item.key is not None:
             by_key[item.section, item.key] = item
-    went: list[tuple[str, Item]] = []
-    pairs: list[tuple[str, Item]] = []
+    went: list[ItemChange] = []
+    pairs: list[ItemChange] = []
     for item in before:
         if _identity(item) in now:
             continue
@@ -69,17 +74,17 @@ def difference(before: Sequence[Item], after: Sequence[Item]) -> Difference:
     return Difference((*new, *went, *pairs, *moved))
 
 
-def _identity(item: Item) -> tuple[str, str]:
+def _identity(item: Item) -> _Identity:
     """Return what tells an item: an update keeps the id, and changes the text."""
     return item.id, item.text
 
 
 def _kept(
-    before: Sequence[tuple[str, str]],
-    after: Sequence[tuple[str, str]],
-) -> set[tuple[str, str]]:
+    before: Sequence[_Identity],
+    after: Sequence[_Identity],
+) -> set[_Identity]:
     """Return the identities that stand in the same order in both."""
-    kept: set[tuple[str, str]] = set()
+    kept: set[_Identity] = set()
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     for block in matcher.get_matching_blocks():
         kept.update(before[block.a : block.a + block.size])

@@ -221,7 +221,10 @@ def _sums(turn: Seen) -> list[str]:
     rows = []
     for name, use in turn.by_section.items():
         cutoff = turn.cutoffs.get(name)
-        offered = "-" if cutoff is None else f"{cutoff.offered:,}"
+        if cutoff is None:
+            offered = "-"
+        else:
+            offered = f"{cutoff.offered:,}"
         lowest = "-"
         if cutoff is not None and cutoff.lowest is not None:
             lowest = _percent(cutoff.lowest)
@@ -240,4 +243,6 @@ def _bar(part: int, whole: int) -> str:
 
 def _percent(score: float) -> str:
     """Return a score as people read it: 0 to 100, with one decimal."""
-    return f"{score:.1f}" if abs(score) < 1_000 else scored(score)
+    if abs(score) < 1_000:
+        return f"{score:.1f}"
+    return scored(score)

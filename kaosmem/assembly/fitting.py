@@ -9,11 +9,11 @@ Labels are added last, where they fit. So corrections keep no good match out of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from kaosmem.assembly.allocation import NO_NOTES, Run, best_match, least_tokens, standing_of
+from kaosmem.assembly.allocation import NO_NOTES, Notes, Run, best_match, least_tokens, standing_of
 from kaosmem.assembly.tails import NO_TAIL, HistoryTail, TailCutter
 from kaosmem.formats.labels import NEWER, POSSIBLY_REPLACED
 from kaosmem.language.duplicates import Shown, newest_first
@@ -59,7 +59,7 @@ class Share:
     unrelated: frozenset[int] = frozenset()
     is_offered_whole: bool = False
     taken: dict[int, Candidate] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
+    notes: Notes = field(default_factory=dict)
     twins: dict[str, str] = field(default_factory=dict)
 
     # the units in the share
@@ -109,7 +109,7 @@ class Share:
     def _by_position(self) -> dict[int, Candidate]:
         return {candidate.position: candidate for candidate in self.candidates}
 
-    def run_of(self, units: Iterable[Candidate], notes: Mapping[str, str] = NO_NOTES) -> Run:
+    def run_of(self, units: Iterable[Candidate], notes: Notes = NO_NOTES) -> Run:
         """Return a run of these units alone. It ends once it exceeds the cap."""
         run = Run(self.run.header, self.run.line_of)
         for unit in units:
@@ -121,7 +121,9 @@ class Share:
     def best_alone(self, units: Iterable[Candidate]) -> int:
         """Return the tokens of the best match among some units alone, 0 for none."""
         best = best_match(units)
-        return 0 if best is None else self.run_of([best]).used
+        if best is None:
+            return 0
+        return self.run_of([best]).used
 
     def want(self) -> int:
         """Return the tokens of all candidates without notes, as far as the caps allow."""
@@ -179,7 +181,8 @@ class Share:
             return
         recalled = 0
         for each in units:
-            recalled += each.tokens if each.recalled else 0
+            if each.recalled:
+                recalled += each.tokens
         if recalled > self.recall:
             return
         # A version that says the same as another one, as after a change back, held at another time.
@@ -275,7 +278,10 @@ class Share:
                 yield from self._after_corrections(unit)
             if unit.position in self.taken and not unit.is_replaced:
                 for at in unit.needs:
-                    least = _WEAK * score if at == unit.needs[-1] else 0.0
+                    if at == unit.needs[-1]:
+                        least = _WEAK * score
+                    else:
+                        least = 0.0
                     waiting[at] = max(least, waiting.get(at, 0.0))
         for at in reversed(waiting):
             yield from self._up_to_date(at)
@@ -315,7 +321,7 @@ class Share:
         for item_id, note in wanted.items():
             self._take_notes({**self.notes, item_id: note}, most)
 
-    def _wanted_notes(self) -> dict[str, str]:
+    def _wanted_notes(self) -> Notes:
         """Return the notes of the units that are taken together, by the ids of their items.
 
         The last of several corrections is newer than the unit that it corrects. The others have an
@@ -329,12 +335,15 @@ class Share:
             for correction in self.corrections_of(unit):
                 (item,) = correction.items
                 is_last = not correction.needs and item.interval is None
-                notes[item.id] = NEWER if is_last else notes.get(item.id, "")
+                if is_last:
+                    notes[item.id] = NEWER
+                else:
+                    notes.setdefault(item.id, "")
             if not unit.is_replaced and not any(map(self._is_known, unit.needs)):
                 notes[unit.items[0].id] = POSSIBLY_REPLACED
         return notes
 
-    def _take_notes(self, notes: dict[str, str], most: float) -> bool:
+    def _take_notes(self, notes: Notes, most: float) -> bool:
         """Set the notes of the items taken if the share then has at most `most` tokens."""
         run = self.run_of(self.taken.values(), notes)
         if run.used > most:
@@ -369,7 +378,10 @@ def fill(
             used = share.run.used
             if step == "with what is left":
                 share.cap = max(share.cap, share.most)
-            most = share.grant if step == "within grants" else share.cap
+            if step == "within grants":
+                most = share.grant
+            else:
+                most = share.cap
             most = min(most, used + left - opening)
             if most <= tried[place]:
                 continue  # No unit fits that did not fit before.

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import TypeAlias
 
 from kaosmem.arguments import json_text, text_digest
 from kaosmem.assembly.allocation import (
     LineOf,
+    Notes,
     best_match,
     entries_of,
     header_of,
@@ -42,6 +44,9 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONDict, JSONValue
 from kaosmem.types.items import ChatMessage, Item, digest
 
+Sections: TypeAlias = Mapping[str, Section]
+"""Sections by name."""
+
 _IN_FORCE = ", in force from here on as in the system message"
 """Stands in the header over static items that came after the system message was sent."""
 _UNBOUND = (
@@ -65,8 +70,8 @@ class Request:
     """
 
     offers: Offers
-    own: Mapping[str, Section]
-    attached: Mapping[str, Section]
+    own: Sections
+    attached: Sections
     model: str | None
     preserves_thinking: bool
     context: Context
@@ -160,8 +165,13 @@ class Growth:
         pieces: list[str] = []
         for part in self._block:
             pieces += part.pieces
-        last = history[-1].entries if history else ()
-        place = self._request.offers.costs.block_place(last) if pieces else None
+        if history:
+            last = history[-1].entries
+        else:
+            last = ()
+        place = None
+        if pieces:
+            place = self._request.offers.costs.block_place(last)
         return Layout((), tuple(history), tuple(pieces), place)
 
     def _appended(self) -> int:
@@ -219,7 +229,7 @@ class Growth:
     def _line_of(self, style: LabelStyle) -> LineOf:
         return line_measure(style, self._request.offers.counter)
 
-    def _newer(self, items: Iterable[Item], *, in_history: bool = False) -> dict[str, str]:
+    def _newer(self, items: Iterable[Item], *, in_history: bool = False) -> Notes:
         """Return the notes of items of which an earlier version is visible.
 
         A message never changes. It is shown again with other lines of it.
@@ -309,7 +319,9 @@ class Growth:
     @property
     def loop(self) -> int:
         """The tokens that were appended since the last question."""
-        return 0 if self.is_asked else self._window.loop + self.used - self._window.used
+        if self.is_asked:
+            return 0
+        return self._window.loop + self.used - self._window.used
 
     @cached_property
     def by_section(self) -> dict[str, SectionUse]:
@@ -349,10 +361,12 @@ class Growth:
             uses = _less(uses, lost, self._request.specs("history"))
             notices = (*notices, _UNBOUND.format(thoughtless))
         is_same = grown.call == window.call
+        used = grown.used - lost
+        in_sections = sum(use.used for use in uses.values())
         return replace(
             anew,
-            used=grown.used - lost,
-            frame=grown.used - lost - sum(use.used for use in uses.values()),
+            used=used,
+            frame=used - in_sections,
             items=tuple(shown.values()),
             by_section=uses,
             rendered=rendered,
@@ -372,7 +386,7 @@ def _is_of_announced(item: Item) -> bool:
     return item.interval is not None and item.interval.is_announced
 
 
-def _live(window: WindowState, sections: Mapping[str, Section]) -> list[Item]:
+def _live(window: WindowState, sections: Sections) -> list[Item]:
     """Return the visible items that the session holds live, in the order of the window."""
     items = []
     for item_id, visible in window.shown.items():
@@ -418,4 +432,6 @@ def _decided(
         return replace(decision, included=True, reason=reason)
     if was_shown:
         return replace(decision, included=True, reason=Reason.VISIBLE, same_as=None)
-    return replace(decision, included=False, reason=left_out) if decision.included else decision
+    if decision.included:
+        return replace(decision, included=False, reason=left_out)
+    return decision

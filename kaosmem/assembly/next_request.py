@@ -9,7 +9,7 @@ from typing import TypeAlias
 from kaosmem.arguments import json_text, text_digest
 from kaosmem.assembly.allocation import items_of
 from kaosmem.assembly.context import Context, SectionUse
-from kaosmem.assembly.growth import Growth, Request
+from kaosmem.assembly.growth import Growth, Request, Sections
 from kaosmem.assembly.windows import Rebased, Visible, WindowState, shown_digest, stored_items
 from kaosmem.formats import Rendered
 from kaosmem.sections import Candidate
@@ -128,7 +128,9 @@ def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:
     visible = {}
     for item in items:
         name, stored = proposed.get(item.id, (item.section, item))
-        excerpts = () if item.content == stored.content else (digest(item),)
+        excerpts: tuple[str, ...] = ()
+        if item.content != stored.content:
+            excerpts = (digest(item),)
         visible[stored.id] = Visible(name, shown_digest(stored), stored.key, excerpts)
     return visible
 
@@ -217,7 +219,7 @@ def _reason_to_rebase(
 def _has_lost_static(
     window: WindowState,
     request: Request,
-    sections: Mapping[str, Section],
+    sections: Sections,
 ) -> bool:
     """Return whether a window shows a static item that is no longer in force, and nothing says so.
 
@@ -239,7 +241,10 @@ def _has_lost_static(
             if not any(shown_digest(item) == shown_item.digest for item in here):
                 return True
         elif item_id not in section:
-            live = [] if shown_item.key is None else section.live_versions(shown_item.key)
+            if shown_item.key is None:
+                live = []
+            else:
+                live = section.live_versions(shown_item.key)
             if not live or not all(item.id in visible for item in live):
                 return True
     return False
@@ -247,8 +252,8 @@ def _has_lost_static(
 
 def is_changed(
     window: WindowState,
-    own: Mapping[str, Section],
-    attached: Mapping[str, Section],
+    own: Sections,
+    attached: Sections,
 ) -> bool:
     """Return whether an item that a window shows was updated or removed.
 
@@ -308,8 +313,8 @@ def _is_outdated(window: WindowState, request: Request, corrections: Sequence[It
 
 def _in_sections(
     window: WindowState,
-    own: Mapping[str, Section],
-    attached: Mapping[str, Section],
+    own: Sections,
+    attached: Sections,
 ) -> Iterator[tuple[str, Visible, Section]]:
     """Yield the visible items of sections, each with its section and the id that it has there."""
     for item_id, visible in window.shown.items():
@@ -332,6 +337,9 @@ def _corrections(window: WindowState, request: Request) -> list[Item]:
         changes = is_live and section.spec.name == _CHANGES_IN_PLACE
         if changes and _is_updated(item_id, visible, section):
             found[item_id] = section.peek(item_id)
-        live = [] if visible.key is None else section.live_versions(visible.key)
+        if visible.key is None:
+            live = []
+        else:
+            live = section.live_versions(visible.key)
         found |= {item.id: item for item in live if item.id not in window.shown}
     return list(found.values())

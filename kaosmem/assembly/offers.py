@@ -35,7 +35,7 @@ from kaosmem.assembly.allocation import (
 from kaosmem.assembly.confidence import confidence_of, terms_of
 from kaosmem.assembly.context import Context, Decision, SourceReport
 from kaosmem.assembly.decisions import decide, retrieved
-from kaosmem.assembly.packing import Limits, Packing, WindowPacker
+from kaosmem.assembly.packing import Limits, Packing, Proposals, WindowPacker
 from kaosmem.assembly.shortening import excerpt_of, packed_shortened
 from kaosmem.display import counted, listed
 from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
@@ -44,7 +44,7 @@ from kaosmem.formats import Format, Layout, Rendered, get_format, tool_dicts, to
 from kaosmem.formats.text import adds_up
 from kaosmem.language.analysis import analyze
 from kaosmem.names import shown, shown_name, shown_number
-from kaosmem.sections.proposal import Proposal, excerpt_tokens
+from kaosmem.sections.proposal import excerpt_tokens
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types.items import Item, once_per_item
@@ -107,6 +107,9 @@ class Instructions:
         rendered = self._joined(context.rendered)
         added = self._added(context, rendered)
         shift = len(rendered.messages or ()) - len(context.rendered.messages or ())
+        prefix_tokens = context.prefix_tokens
+        if prefix_tokens:
+            prefix_tokens += added
         return replace(
             context,
             budget=budget,
@@ -114,7 +117,7 @@ class Instructions:
             frame=context.frame + added,
             rendered=rendered,
             tools=self.tools,
-            prefix_tokens=context.prefix_tokens + added if context.prefix_tokens else 0,
+            prefix_tokens=prefix_tokens,
             cache_breakpoints=tuple(at + shift for at in context.cache_breakpoints),
         )
 
@@ -126,7 +129,10 @@ class Instructions:
         if before.text is not None:
             added = count(rendered, counter) - count(before, counter)
         else:
-            first = before.messages[:1] if before.messages else []
+            if before.messages:
+                first = before.messages[:1]
+            else:
+                first = []
             alone = replace(before, messages=first)
             added = count(self._joined(alone), counter) - count(alone, counter)
         return added + tool_tokens(self.schemas, context._format, counter)
@@ -164,9 +170,13 @@ class ContextCall:
         if overflow not in ("raise", "cut"):
             raise InvalidArgumentError(f"overflow is {shown_name(overflow)}; use 'raise' or 'cut'")
         self.overflow = overflow
-        self.query = None if query is None else check_text(query, "query")
+        self.query = None
+        if query is not None:
+            self.query = check_text(query, "query")
         self.format = get_format(format)
-        self.wanted = None if filter is None else parse_filter(filter)
+        self.wanted = None
+        if filter is not None:
+            self.wanted = parse_filter(filter)
         self.min_confidence = check_share(min_confidence, "min_confidence")
         given = tuple(check_several(tools, "tools"))
         self.instructions = Instructions(check_text(system, "system"), given, tool_dicts(given))
@@ -191,7 +201,7 @@ class Offers:
     room: int
     query: str
     specs: Sequence[SectionSpec]
-    proposals: Mapping[str, Proposal]
+    proposals: Proposals
     counter: TokenCounter
     sources: Mapping[str, SourceReport]
     decide: Callable[[str], Decision]
@@ -304,8 +314,10 @@ class Offers:
                 query=self.query,
             )
             try:
-                is_cut = self.call.overflow == "cut"
-                packing = packed_shortened(packer) if is_cut else packer.pack()
+                if self.call.overflow == "cut":
+                    packing = packed_shortened(packer)
+                else:
+                    packing = packer.pack()
             except WindowTooSmallError as error:
                 lost = window - room
                 if not lost or FRAME not in error.need:
@@ -323,9 +335,7 @@ class Offers:
             # up and pack again.
             room -= used - window
 
-    def _with_excerpts(
-        self, limits: Limits | None
-    ) -> tuple[Mapping[str, Proposal], frozenset[str]]:
+    def _with_excerpts(self, limits: Limits | None) -> tuple[Proposals, frozenset[str]]:
         """Return the proposals with excerpts of long earlier messages, and the ids of these."""
         found = dict(self.proposals)
         ids: set[str] = set()
@@ -354,7 +364,7 @@ class Offers:
         return frozenset(terms_of(self.query))
 
 
-def _unanswered(proposals: Mapping[str, Proposal], packing: Packing) -> Iterator[str]:
+def _unanswered(proposals: Proposals, packing: Packing) -> Iterator[str]:
     """Yield why sections show nothing: their units are unrelated, or the filter leaves them out."""
     left_out = {}
     for name, share in packing.shares.items():
@@ -418,9 +428,13 @@ def _too_large(
     if not large:
         return
     asked = frozenset(terms_of(query))
-    best = max(large, key=lambda item: len(asked & _terms(item)))
-    found = asked & _terms(best)
-    if all(len(found) > len(asked & _terms(item)) for item in packing.items):
+
+    def words_asked(item: Item) -> int:
+        return len(asked & _terms(item))
+
+    best = max(large, key=words_asked)
+    most = words_asked(best)
+    if all(most > words_asked(item) for item in packing.items):
         yield (
             f"item {shown(best.id)} has more of the query's words than what is shown, and its "
             f"{counted(best.tokens, 'token')} have no room; raise the budget, or add long texts in "

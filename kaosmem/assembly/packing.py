@@ -14,6 +14,7 @@ from kaosmem.assembly.allocation import (
     NO_NOTES,
     Costs,
     LineOf,
+    Notes,
     Run,
     TokenNeed,
     allocate,
@@ -38,6 +39,9 @@ from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types.items import ChatMessage, Item
 
+Proposals: TypeAlias = Mapping[str, Proposal]
+"""Proposals by the name of their section, as are shares and needs."""
+Shares: TypeAlias = Mapping[str, Share]
 Needs: TypeAlias = dict[str, TokenNeed]
 
 _LAST_EXCHANGE = 3
@@ -74,7 +78,7 @@ class WindowPacker:
     """
 
     specs: Sequence[SectionSpec]
-    proposals: Mapping[str, Proposal]
+    proposals: Proposals
     window: int
     costs: Costs
     barred: Mapping[str, frozenset[int]] = field(default_factory=dict)
@@ -146,7 +150,7 @@ class WindowPacker:
                 want += int(share.spec.recall * share.cap)
         return TokenNeed(share.shown_tokens, max(share.shown_tokens, want))
 
-    def _check_required(self, shares: Mapping[str, Share]) -> None:
+    def _check_required(self, shares: Shares) -> None:
         musts = {}
         for name, share in shares.items():
             must = share.shown_tokens
@@ -264,13 +268,18 @@ class WindowPacker:
         # The best match may take more, however small the share is.
         recall = max(recall, share.best_alone(share.candidates))
         recall = min(recall, cap - share.tail.used)
-        return recall if self.limits is None else min(recall, self.limits.block)
+        if self.limits is None:
+            return recall
+        return min(recall, self.limits.block)
 
     # Fill the block.
 
-    def _fill_block(self, shares: Mapping[str, Share], needs: Needs) -> None:
+    def _fill_block(self, shares: Shares, needs: Needs) -> None:
         """Fill the block with the tokens that the static sections and the histories leave."""
-        block = 0 if self.limits is None else self._block(self.limits, shares.values())
+        if self.limits is None:
+            block = 0
+        else:
+            block = self._block(self.limits, shares.values())
         grants = self._block_grants(shares, needs, block)
         of_block = []
         for spec in by_priority(self.specs):
@@ -308,9 +317,7 @@ class WindowPacker:
                     block = max(block, best)
         return block
 
-    def _block_grants(
-        self, shares: Mapping[str, Share], needs: Needs, block: int
-    ) -> dict[str, int]:
+    def _block_grants(self, shares: Shares, needs: Needs, block: int) -> dict[str, int]:
         """Return the grants of the block's shares: of the window, or of the block's own limit."""
         if self.limits is None:
             grants = self._grant(needs)
@@ -376,7 +383,7 @@ def part_of(
     header: str,
     items: Iterable[Item],
     line_of: LineOf,
-    notes: Mapping[str, str] = NO_NOTES,
+    notes: Notes = NO_NOTES,
 ) -> Part:
     """Return items as they are shown: each group in its first item's place.
 
@@ -415,7 +422,7 @@ class Packing:
         by_section: The tokens of each section, in order of declaration.
     """
 
-    def __init__(self, packer: WindowPacker, shares: Mapping[str, Share]) -> None:
+    def __init__(self, packer: WindowPacker, shares: Shares) -> None:
         self.packer = packer
         self.shares = shares
         self.static_shares: list[Share] = []

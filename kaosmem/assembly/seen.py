@@ -73,7 +73,8 @@ class Seen:
         lowest: dict[str, float] = {}
         for each in self.decisions:
             if each.included and each.score is not None:
-                lowest[each.section] = min(each.score, lowest.get(each.section, each.score))
+                so_far = lowest.get(each.section, each.score)
+                lowest[each.section] = min(each.score, so_far)
         return {name: Cutoff(count, lowest.get(name)) for name, count in offered.items()}
 
     @cached_property
@@ -106,7 +107,9 @@ class Seen:
         Raises NotFoundError for an id that the session does not know.
         """
         proposed = self._by_id.get(item_id)
-        return self._others(item_id) if proposed is None else proposed
+        if proposed is None:
+            return self._others(item_id)
+        return proposed
 
     def why(self, words: str) -> Why:
         """Return why an item is in or out, in one or two sentences with numbers.

@@ -74,7 +74,9 @@ def excerpt_of(
         content = _with_texts(item.content, shown)
         items.append(replace(item, content=content, tokens=count_content(content, counter)))
     shorter = with_items(unit, items)
-    return shorter if shorter.tokens < unit.tokens else unit
+    if shorter.tokens < unit.tokens:
+        return shorter
+    return unit
 
 
 def _kept(
@@ -128,7 +130,10 @@ def _pieces(item: Item) -> list[list[Piece]]:
     for text in _texts(item.content):
         pieces = []
         for line in text.splitlines(keepends=True):
-            parts = [line] if len(line) <= _LONG_LINE else _PART.findall(line)
+            if len(line) <= _LONG_LINE:
+                parts = [line]
+            else:
+                parts = _PART.findall(line)
             pieces += [Piece(part, frozenset(analyze(part))) for part in parts]
         found.append(pieces)
     return found
@@ -149,7 +154,9 @@ def _joined(pieces: Sequence[Piece], kept: Collection[int]) -> str:
 
 def _noted(gap: str) -> str:
     """Return a note in place of a gap, or the gap itself if it is about as short."""
-    return gap if len(gap) < _LEAST_GAP else f"{left_out_note(len(gap))}\n"
+    if len(gap) < _LEAST_GAP:
+        return gap
+    return f"{left_out_note(len(gap))}\n"
 
 
 def _texts(content: Content) -> Iterator[str]:
@@ -216,7 +223,8 @@ def _lowered(
     """
 
     def with_limit(limit: int) -> dict[str, int]:
-        return {**limits, **{name: min(limit, limits.get(name, limit)) for name in names}}
+        lowered = {name: min(limit, limits.get(name, limit)) for name in names}
+        return {**limits, **lowered}
 
     def is_too_long(limit: int) -> bool:
         try:
@@ -272,7 +280,9 @@ def shortened(
     if content == item.content:
         return item
     tokens = count_content(content, counter)
-    return replace(item, content=content, tokens=tokens) if tokens < item.tokens else item
+    if tokens < item.tokens:
+        return replace(item, content=content, tokens=tokens)
+    return item
 
 
 def _cut_block(

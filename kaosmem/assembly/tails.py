@@ -44,7 +44,10 @@ class HistoryTail:
     @cached_property
     def entries(self) -> list[HistoryEntry]:
         """The messages that are shown, and the mark."""
-        mark = [Mark(self.left_out)] if self.left_out else []
+        if self.left_out:
+            mark = [Mark(self.left_out)]
+        else:
+            mark = []
         before = entries_of(self.shown[: self.before])
         return [*before, *mark, *entries_of(self.shown[self.before :])]
 
@@ -95,18 +98,26 @@ class TailCutter:
         last = _first_inseparable(units)
         for place, unit in enumerate(units[:last]):
             if unit.cut or (place == 0 and is_whole):
-                left_out = 0 if place == 0 and is_bare else max(0, unit.position - required)
+                left_out = max(0, unit.position - required)
                 self._places.append(_Place(place, unmarked, left_out))
             if unit.must:
                 required += len(unit.items)
             else:
                 unmarked -= sizes[place]
-        begin = units[last].position if last < len(units) else proposal.taken
-        left_out = 0 if last == 0 and is_bare else max(0, begin - required)
+        if last < len(units):
+            begin = units[last].position
+        else:
+            begin = proposal.taken
+        left_out = max(0, begin - required)
         self._places.append(_Place(last, unmarked, left_out))
+        longest = self._places[0]
+        if is_bare and longest.place == 0:
+            # It has all messages that there ever were.
+            self._places[0] = longest._replace(left_out=0)
         self.want = self._used(self._places[0])
-        shortest = self._used(self._places[-1])
-        self.must = min(shortest, self.want) if is_bare else shortest
+        self.must = self._used(self._places[-1])
+        if is_bare:
+            self.must = min(self.must, self.want)
 
     def _used(self, at: _Place) -> int:
         """Return the tokens of the tail from a place on, as rendered."""

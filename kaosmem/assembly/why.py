@@ -126,8 +126,12 @@ def answer(
     if decision.item is not None:
         name = _quoted(decision.item.text)
         outcomes = Outcomes.of(decision.item)
-        note = f", {outcomes.note}" if outcomes else ""
-    outcome = f"in, for {counted(decision.tokens, 'token')}" if decision.included else "out"
+        if outcomes:
+            note = f", {outcomes.note}"
+    if decision.included:
+        outcome = f"in, for {counted(decision.tokens, 'token')}"
+    else:
+        outcome = "out"
     clauses = "; ".join([_cause(turn, decision), *_figures(turn, decision)])
     said = f"{name} ({decision.section}{note}) is {outcome}: {clauses}."
     lacked = [*_lacked(turn, decision)]
@@ -140,16 +144,18 @@ def answer(
 
 def _cause(turn: Seen, decision: Decision) -> str:
     """Return the reason of a decision as a clause, with the item that stands for another one."""
-    cause = MEANINGS[decision.reason.value]
+    reason = decision.reason.value
+    cause = MEANINGS[reason]
     if decision.same_as is not None:
         other = turn.decision(decision.same_as).item
-        if other is not None and decision.reason.value == "archived":
+        if other is None:
+            return f"{cause}: {decision.same_as!r}"
+        if reason == "archived":
             return replaced_by(other)
-        text = repr(decision.same_as) if other is None else _quoted(other.text)
-        return f"{cause}: {text}"
-    if decision.reason.value == "low_confidence" and turn.confidence is not None:
+        return f"{cause}: {_quoted(other.text)}"
+    if reason == "low_confidence" and turn.confidence is not None:
         return f"{cause}: it is {turn.confidence:.2f}"
-    if decision.reason.value == "archived" and decision.item is not None:
+    if reason == "archived" and decision.item is not None:
         retired = decision.item.metadata.get(RETIRED)
         if retired is not None:
             return f"it was retired to the archive, as it {retired}"
@@ -233,7 +239,9 @@ def _successor(
 
 
 def _score(score: float) -> str:
-    return f"{score:.2f}" if 0.01 <= abs(score) < 1_000 else scored(score)
+    if 0.01 <= abs(score) < 1_000:
+        return f"{score:.2f}"
+    return scored(score)
 
 
 def _quoted(text: str) -> str:

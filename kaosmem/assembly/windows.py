@@ -145,20 +145,24 @@ class WindowState:
     call: str = ""
     unbound: int = 0
 
-    def after(self, turn: Mapping[str, Any]) -> WindowState:
+    def after(self, turn: JSONObject) -> WindowState:
         """Return the window after the turn of a record.
 
         Raises KeyError, TypeError, ValueError for no record.
         """
         if "ended" in turn:
             return WindowState(self.name, max(self.epoch, turn["epoch"]), turn["ended"])
-        first = WindowState(self.name) if "settings" in turn else self
+        first = self
+        if "settings" in turn:
+            first = WindowState(self.name)
         messages = tuple(map(_checked_text, turn["messages"]))
         shown = {
             item_id: each.beside(first.shown.get(item_id))
             for item_id, each in _read_items(turn["items"]).items()
         }
-        text = None if turn["text"] is None else (first.text or "") + _checked_text(turn["text"])
+        text = None
+        if turn["text"] is not None:
+            text = (first.text or "") + _checked_text(turn["text"])
         return replace(
             first,
             epoch=int(turn["epoch"]),
@@ -191,7 +195,7 @@ class WindowState:
         return WindowState(self.name, self.epoch, self.ended or reason)
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> WindowState:
+    def from_dict(cls, stored: JSONObject) -> WindowState:
         """Return the window that `to_dict` stored. Raises KeyError, TypeError, ValueError."""
         given = {name: stored[name] for name in cls.__slots__}
         given["messages"] = tuple(map(_checked_text, stored["messages"]))
@@ -200,7 +204,7 @@ class WindowState:
         given["marks"] = _pairs(stored["marks"])
         return cls(**given)
 
-    def beside(self, turn: Mapping[str, Any]) -> WindowState:
+    def beside(self, turn: JSONObject) -> WindowState:
         """Return the window after a turn of another window, whose reply may come next."""
         if self.ended or self.foreign is not None or "marks" not in turn:
             return self
@@ -211,7 +215,8 @@ class WindowState:
     def breakpoints(self) -> tuple[int, ...]:
         """Return the indexes of the messages where a cache marker pays."""
         ends = (self.base, self.sent, len(self.messages))
-        return tuple(sorted({end - 1 for end in ends if end}))[-MAX_BREAKPOINTS:]
+        places = {end - 1 for end in ends if end}
+        return tuple(sorted(places))[-MAX_BREAKPOINTS:]
 
     @property
     def rendered(self) -> Rendered:
@@ -244,11 +249,11 @@ def stored_items(shown: Mapping[str, Visible]) -> JSONDict:
     return stored
 
 
-def _read_items(stored: Mapping[str, Any]) -> dict[str, Visible]:
+def _read_items(stored: JSONObject) -> dict[str, Visible]:
     return {item_id: Visible.read(*each) for item_id, each in stored.items()}
 
 
-def _pairs(stored: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _pairs(stored: JSONObject) -> dict[str, tuple[Any, Any]]:
     """Return pairs by name, which JSON keeps as lists. Raises TypeError, ValueError."""
     return {name: (first, second) for name, (first, second) in stored.items()}
 
@@ -281,7 +286,9 @@ def without_thinking(
             candidates = []
             for unit in proposal.candidates:
                 is_kept = keeps_open_loop and unit.position == newest and _calls(unit)
-                candidates.append(unit if is_kept else _thoughtless(unit))
+                if not is_kept:
+                    unit = _thoughtless(unit)
+                candidates.append(unit)
             left[spec.name] = replace(proposal, candidates=tuple(candidates))
     return left
 
@@ -304,7 +311,10 @@ def without_unbound(
     before = []
     after = []
     for at, message in enumerate(rendered.messages):
-        kept = strip(message) if at < window.unbound else message
+        if at < window.unbound:
+            kept = strip(message)
+        else:
+            kept = message
         messages.append(kept)
         if kept is not message:
             before.append(message)
@@ -345,7 +355,9 @@ def _calls(unit: Candidate) -> bool:
 
 def _thoughtless(unit: Candidate) -> Candidate:
     items = tuple(map(_without_thinking, unit.items))
-    return unit if items == unit.items else unit._replace(items=items)
+    if items == unit.items:
+        return unit
+    return unit._replace(items=items)
 
 
 @once_per_item
@@ -354,4 +366,6 @@ def _without_thinking(item: Item) -> Item:
     if isinstance(item.content, str):
         return item
     blocks = tuple(each for each in item.content if not isinstance(each, ThinkingBlock))
-    return item if len(blocks) == len(item.content) else replace(item, content=blocks)
+    if len(blocks) == len(item.content):
+        return item
+    return replace(item, content=blocks)

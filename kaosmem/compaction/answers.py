@@ -194,7 +194,9 @@ def _is_number_of(text: str, end: int) -> bool:
 
     It is the number of an entry, as in `2. Book a train`, or of a day, as in `am 6. Oktober`.
     """
-    return text[end:].strip() != "" and _NUMBERED.search(text, max(0, end - 5), end) is not None
+    if not text[end:].strip():
+        return False
+    return _NUMBERED.search(text, max(0, end - 5), end) is not None
 
 
 def _may_end(line: str) -> bool:

@@ -126,7 +126,9 @@ class Fact(NamedTuple):
         """It as it is listed: a number with the words about it, which it needs to mean anything."""
         if self.place:
             return _with_words(*self.place, self.text)
-        return f'"{self.text}"' if self.quoted else self.text
+        if self.quoted:
+            return f'"{self.text}"'
+        return self.text
 
 
 def facts_in(text: str) -> Iterator[Fact]:
@@ -156,7 +158,10 @@ def facts_of(block: ContentBlock) -> Iterator[Fact]:
         case ToolUseBlock():
             texts: Iterable[str] = (block.arguments,)
         case ImageBlock():
-            texts = () if block.url.startswith("data:") else (block.url,)
+            if block.url.startswith("data:"):
+                texts = ()
+            else:
+                texts = (block.url,)
         case ToolResultBlock() if not isinstance(block.content, str):
             texts = (
                 block_text(part) for part in block.content if not isinstance(part, OpaqueBlock)
@@ -195,8 +200,12 @@ def _facts_about_dates(
     for date in _DATE.finditer(text, begin, end):
         yield from _facts_between(text, begin, date.start())
         begin = date.end()
+        told = date[0]
         place = (text, date.start())
-        yield Fact(date[0], 4 if _with_words(*place, date[0]) == date[0] else 2, place=place)
+        rank = 2
+        if _with_words(*place, told) == told:
+            rank = 4
+        yield Fact(told, rank, place=place)
     yield from _facts_between(text, begin, end)
 
 
@@ -215,7 +224,11 @@ def _facts_between(
             continue
         is_number = _NUMBER.fullmatch(fact) is not None
         if not is_number and (_is_path(fact) or _IDENTIFIER.fullmatch(fact)):
-            rank = 0 if _ADDRESS.fullmatch(fact) else 3 if _NAME.fullmatch(fact) else 1
+            rank = 1
+            if _ADDRESS.fullmatch(fact):
+                rank = 0
+            elif _NAME.fullmatch(fact):
+                rank = 3
             yield Fact(fact, rank, quoted=not _PLAIN.fullmatch(fact))
         elif is_number or _DIGIT.search(fact):  # whatever signs it stands among
             place = (text, text.index(fact, start))
@@ -236,7 +249,9 @@ def _is_noise(number: str, place: tuple[str, int]) -> bool:
 def _rank_of_number(number: str, place: tuple[str, int]) -> int:
     if _with_words(*place, number).removeprefix(number).strip().upper() in ("", "AM", "PM"):
         return 4
-    return 2 if sum(map(str.isdigit, number)) > 1 else 3
+    if sum(map(str.isdigit, number)) > 1:
+        return 2
+    return 3
 
 
 def _is_path(run: str) -> bool:
@@ -266,9 +281,18 @@ def _with_words(
         said = words[2].split()
         while said and (_is_stop_word(said[-1]) or _MONTH_NAME.fullmatch(said[-1])):
             said.pop()
-        return f"{number}{': ' if words[1].strip(' ') else ' '}{' '.join(said)}" if said else number
-    unit = after[0] if after and not _is_stop_word(after[1]) else ""
-    return f"{before[0].replace('*', '') if before else ''}{number}{unit}"
+        if not said:
+            return number
+        gap = ": " if words[1].strip(" ") else " "
+        return f"{number}{gap}{' '.join(said)}"
+    if after and not _is_stop_word(after[1]):
+        unit = after[0]
+    else:
+        unit = ""
+    lead = ""
+    if before:
+        lead = before[0].replace("*", "")
+    return f"{lead}{number}{unit}"
 
 
 def _is_stop_word(word: str) -> bool:
@@ -303,11 +327,15 @@ def _lines(value: JSONValue) -> Iterator[str]:
             left += reversed(value)
         elif isinstance(value, list) and value:
             left += ((key, member) for member in reversed(value))
+        elif key:
+            yield f"{_quoted(key)}: {_quoted(value)}"
         else:
-            yield f"{_quoted(key)}: {_quoted(value)}" if key else _quoted(value)
+            yield _quoted(value)
 
 
 def _quoted(value: JSONValue) -> str:
     """Return a path with blanks in quotes, any other value as a text."""
     text = str(value)
-    return f'"{text}"' if " " in text and _PATH_BEGIN.match(text) else text
+    if " " in text and _PATH_BEGIN.match(text):
+        return f'"{text}"'
+    return text

@@ -67,8 +67,12 @@ def model_failure(messages: Iterable[ChatMessage]) -> str:
     A `Summarizer` without a model has no failure to tell.
     """
     summaries = [message for message in messages if is_summary(message)]
-    reason = fallback_reason(summaries[-1].text) if summaries else None
-    return "" if reason in (None, NO_MODEL) else str(reason)
+    reason = None
+    if summaries:
+        reason = fallback_reason(summaries[-1].text)
+    if reason in (None, NO_MODEL):
+        return ""
+    return str(reason)
 
 
 def without_fallback_heading(text: str) -> str:
@@ -83,7 +87,7 @@ def fallback_text(
     reason: str,
     count: Callable[[str], int],
 ) -> str:
-    """Return an outline of messages that takes at most `most` tokens, or "" if not even its heading fits.
+    """Return an outline of messages that takes at most `most` tokens, "" if its heading does not fit.
 
     Each line is one message, cut at a sentence, without credentials. Earlier summaries come first,
     then users' words, then the assistant's, then all others, and of each the newest first. The
@@ -92,7 +96,8 @@ def fallback_text(
     Args:
         reason: Says why no model made it, in at most 80 characters.
     """
-    heading = f"Shortened without a model ({_NOT_IN_REASON.sub(' ', reason)[:80].strip() or 'no reason'}):"
+    shown_reason = _NOT_IN_REASON.sub(" ", reason)[:80].strip()
+    heading = f"Shortened without a model ({shown_reason or 'no reason'}):"
     if count(heading) > most:
         return ""
     lines = [line for message in messages for line in _lines_of(message)]
@@ -132,7 +137,10 @@ def _chosen(
 
 
 def _lines_of(message: ChatMessage) -> Iterator[_Line]:
-    """Yield a message as one line, or the lines of a summary that was made here; nothing for a message without text."""
+    """Yield a message as one line, or the lines of a summary that was made here.
+
+    Yield nothing for a message without text.
+    """
     if is_summary(message):
         prose = prose_of(message.text)
         heading = _HEADING.match(prose)
@@ -161,4 +169,6 @@ def said_text(message: ChatMessage, *, max_chars: int | None = None) -> str:
 def _shown_block(block: ContentBlock) -> str:
     """Return a block as text, the result of a failed call with the word error before it."""
     is_error = isinstance(block, ToolResultBlock) and block.is_error
-    return f"error: {block_text(block)}" if is_error else block_text(block)
+    if is_error:
+        return f"error: {block_text(block)}"
+    return block_text(block)

@@ -65,11 +65,12 @@ def without_headings(text: str) -> str:
     """Return a model's text without the headings of lists, so that it cannot add to a list."""
     if not any(heading in text for heading in _HEADINGS):
         return text
-    return "\n".join(line for line in text.split("\n") if line.strip() not in _HEADINGS).strip()
+    lines = [line for line in text.split("\n") if line.strip() not in _HEADINGS]
+    return "\n".join(lines).strip()
 
 
 def _parts(summary: str) -> _Parts:
-    found: dict[str, list[str]] = {"": [], **{heading: [] for heading in _HEADINGS}}
+    found: dict[str, list[str]] = {heading: [] for heading in ("", *_HEADINGS)}
     lines = found[""]
     for line in summary.split("\n"):
         if line in found and line:
@@ -122,8 +123,11 @@ class KeptFacts:
         """
         if room <= 0:
             return ""
-        rules = self._ruled(room) if self._rules else ""
-        room -= self._counter(f"{rules}\n") if rules else 0
+        rules = ""
+        if self._rules:
+            rules = self._ruled(room)
+        if rules:
+            room -= self._counter(f"{rules}\n")
         facts = self._facts(f"{text}\n{rules}", room)
         return "\n".join(part for part in (rules, facts) if part)
 
@@ -142,7 +146,9 @@ class KeptFacts:
             if cost <= left:
                 shown.append(line)
                 left -= cost
-        return RULES_HEADING + "\n".join(reversed(shown)) if shown else ""
+        if shown:
+            return RULES_HEADING + "\n".join(reversed(shown))
+        return ""
 
     def _facts(self, text: str, room: int) -> str:
         """Return the lists of the facts that a text does not have."""
@@ -187,7 +193,10 @@ def is_summary(message: ChatMessage) -> bool:
 
 def _newest_of_each(rules: Iterable[str]) -> list[str]:
     """Return each rule once, on a line and without credentials, in the order of last use."""
-    last = {" ".join(without_credentials(rule).split()): place for place, rule in enumerate(rules)}
+    last = {}
+    for place, rule in enumerate(rules):
+        line = " ".join(without_credentials(rule).split())
+        last[line] = place
     return sorted(last, key=last.__getitem__)
 
 

@@ -48,7 +48,10 @@ class ModelRequests:
         self._llm = check_instance(llm, LLMClient, "llm")
         self._attempts = check_count(attempts, "attempts", least=1)
         self._timeout_s = check_ttl(timeout_s, "timeout_s")
-        self._pause_s = check_ttl(pause_s, "pause_s") if pause_s else 0.0
+        if pause_s:
+            self._pause_s = check_ttl(pause_s, "pause_s")
+        else:
+            self._pause_s = 0.0
         self._clock = clock
         self._failures = 0  # in a row
         self._resumes_at = 0.0
@@ -129,6 +132,6 @@ class ModelRequests:
         self, messages: Sequence[ChatMessage], tools: Sequence[JSONObject]
     ) -> ChatMessage:
         async with asyncio.timeout(self._timeout_s):
-            return await (
-                self._llm.chat(messages, tools=tools) if tools else self._llm.chat(messages)
-            )
+            if tools:
+                return await self._llm.chat(messages, tools=tools)
+            return await self._llm.chat(messages)

@@ -14,6 +14,7 @@ from kaosmem.compaction.protection import (
     SYSTEM_MESSAGES,
     Exchanges,
     Protection,
+    Unit,
     places_in,
     reasons_to_stay,
 )
@@ -128,7 +129,8 @@ class Outline(Protection):
 
         Units that are shown in any case may be cut.
         """
-        return tuple(cuts(map(self._held.last, range(len(self.messages))), shown=shown))
+        lasts = map(self._held.last, range(len(self.messages)))
+        return tuple(cuts(lasts, shown=shown))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -138,7 +140,9 @@ class Outline(Protection):
     @property
     def tokens(self) -> int:
         """The tokens of all messages together."""
-        return sum(self.sizes) + self._sizes.frame if self.messages else 0
+        if self.messages:
+            return sum(self.sizes) + self._sizes.frame
+        return 0
 
     def tail_within(
         self,
@@ -165,16 +169,16 @@ class Outline(Protection):
             WindowTooSmallError: If the messages that do not give way are too much. It has the sums.
         """
         room = max(0, most - frame)
+        size = len(self.messages)
         if sum(weights) <= room:
-            return list(range(len(self.messages)))
+            return list(range(size))
         kept = self.kept_within(weights, room, gives_way=gives_way)
         if sum(weights[place] for place in kept) > room:
             raise self._too_small(weights, most, kept, limit=limit, frame=frame)
-        weight = sum(
-            weights[place]
-            for place in range(len(self.messages))
-            if place in kept or place not in self.orphans
-        )
+        weight = 0
+        for place in range(size):
+            if place in kept or place not in self.orphans:
+                weight += weights[place]
         cuts = set(self.cuts_beside(kept))
         for start, own in enumerate(weights):
             before = self.questions_before(start, kept)
@@ -182,7 +186,7 @@ class Outline(Protection):
                 return self.shown_from(start, kept)
             if start not in kept and start not in self.orphans:
                 weight -= own
-        return self.shown_from(len(self.messages), kept)
+        return self.shown_from(size, kept)
 
     def _too_small(
         self,
@@ -206,7 +210,7 @@ class Outline(Protection):
             need=dict(need),
         )
 
-    def questions_before(self, start: int, kept: Container[int]) -> tuple[int, ...]:
+    def questions_before(self, start: int, kept: Container[int]) -> Unit:
         """Return the unit of the question that a tail from a position needs before it.
 
         Returns:
@@ -218,7 +222,9 @@ class Outline(Protection):
         if question is None or question in kept:
             return ()
         unit = self.unit_of[question]
-        return unit if unit[-1] < start else ()
+        if unit[-1] < start:
+            return unit
+        return ()
 
     def shown_from(self, start: int, kept: Container[int]) -> list[int]:
         """Return the positions of kept messages, and of all others from `start` on but orphans.

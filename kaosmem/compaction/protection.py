@@ -7,6 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import TypeAlias
+
+Unit: TypeAlias = tuple[int, ...]
+"""The positions of messages that stay together, ascending."""
+Kept: TypeAlias = dict[int, str]
+"""The positions of messages that stay, each with the reason."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +55,18 @@ class Exchanges:
     @property
     def first(self) -> tuple[int, ...]:
         """The first question, and the answer of its exchange."""
-        return next(iter(self.answered.items()), (*self.questions[:1],))
+        answered = [*self.answered.items()]
+        if answered:
+            return answered[0]
+        return tuple(self.questions[:1])
 
     @property
     def unanswered(self) -> Sequence[int]:
         """The questions after the newest reply."""
-        newest = self.replies[-1] if self.replies else -1
+        if self.replies:
+            newest = self.replies[-1]
+        else:
+            newest = -1
         return self.questions[bisect_right(self.questions, newest) :]
 
     def question_before(self, place: int) -> int | None:
@@ -87,7 +99,7 @@ def places_in(units: Iterable[Iterable[int]]) -> list[int]:
     return sorted(chain.from_iterable(units))
 
 
-def reasons_to_stay(exchanges: Exchanges, others: Mapping[str, Iterable[int]]) -> dict[int, str]:
+def reasons_to_stay(exchanges: Exchanges, others: Mapping[str, Iterable[int]]) -> Kept:
     """Return the positions of messages that stay, ascending, each with the reason.
 
     Args:
@@ -100,7 +112,7 @@ def reasons_to_stay(exchanges: Exchanges, others: Mapping[str, Iterable[int]]) -
         NEWEST_MESSAGES: (),
         NEWEST_QUESTION: exchanges.questions[-1:],
     }
-    reasons: dict[int, str] = {}
+    reasons: Kept = {}
     for reason, found in {**places, **others}.items():
         reasons |= dict.fromkeys(found, reason)
     return dict(sorted(reasons.items()))
@@ -121,12 +133,12 @@ class Protection:
 
     def __init__(
         self,
-        units: Iterable[tuple[int, ...]],
+        units: Iterable[Unit],
         reasons: Mapping[int, str],
         newest: Iterable[int],
     ) -> None:
         self.units = tuple(units)
-        self.unit_of: dict[int, tuple[int, ...]] = {}
+        self.unit_of: dict[int, Unit] = {}
         for unit in self.units:
             self.unit_of |= dict.fromkeys(unit, unit)
         self.reasons = reasons
@@ -142,7 +154,7 @@ class Protection:
         Where a limit has no room, the messages of `GIVING_WAY` may go.
         """
         protected = dict(self.reasons)
-        units: dict[int, str] = {}
+        units: Kept = {}
         for place, reason in self.reasons.items():
             units.setdefault(self.unit_of[place][0], reason)
         for first, reason in units.items():
@@ -150,9 +162,7 @@ class Protection:
                 protected.setdefault(other, reason)
         return dict(sorted(protected.items()))
 
-    def giving_way(
-        self, gives_way: Sequence[str] = GIVING_WAY
-    ) -> list[tuple[str, tuple[int, ...]]]:
+    def giving_way(self, gives_way: Sequence[str] = GIVING_WAY) -> list[tuple[str, Unit]]:
         """Return the protected positions that may go where a limit has no room, with the reason.
 
         They come in the order in which they go, in groups of one or more units that go together:
@@ -162,7 +172,7 @@ class Protection:
         Args:
             gives_way: Reasons that give way, the first of them last. The newest unit never does.
         """
-        yielding: dict[str, list[tuple[int, ...]]] = {reason: [] for reason in reversed(gives_way)}
+        yielding: dict[str, list[Unit]] = {reason: [] for reason in reversed(gives_way)}
         for unit in self.units:
             reasons = {self.protected[place] for place in unit if place in self.protected}
             if reasons and unit != self.newest_unit and reasons.issubset(gives_way):
@@ -182,7 +192,7 @@ class Protection:
         room: int,
         *,
         gives_way: Sequence[str] = GIVING_WAY,
-    ) -> dict[int, str]:
+    ) -> Kept:
         """Return the protected positions. Those that give way are in only if they have room.
 
         Users' messages without an answer get at most half of the room, and so does the first

@@ -111,7 +111,10 @@ def with_cut_results(message: ChatMessage, most: int) -> ChatMessage:
 
     A result that was cut before stays as it is.
     """
-    whole = f"message {message.id}" if message.id else ""
+    if message.id:
+        whole = f"message {message.id}"
+    else:
+        whole = ""
     if isinstance(message.content, str):
         if message.role != "tool":
             return message
@@ -122,4 +125,6 @@ def with_cut_results(message: ChatMessage, most: int) -> ChatMessage:
             block = cut_result(block, most, whole)
         blocks.append(block)
     content = tuple(blocks)
-    return message if content == message.content else replace(message, content=content)
+    if content == message.content:
+        return message
+    return replace(message, content=content)

@@ -18,6 +18,7 @@ from kaosmem.compaction.protection import (
     NEWEST_QUESTION,
     SYSTEM_MESSAGES,
     UNANSWERED,
+    Kept,
     places_in,
 )
 from kaosmem.compaction.shortening import has_results, with_cut_results, within_limit
@@ -64,7 +65,9 @@ def strategy_within(strategy: CompactionStrategy, tokens: int) -> CompactionStra
     A strategy without a method `within` is returned as it is.
     """
     within: Callable[[int], CompactionStrategy] | None = getattr(strategy, "within", None)
-    return strategy if within is None else within(tokens)
+    if within is None:
+        return strategy
+    return within(tokens)
 
 
 _IN_A_WINDOW = (SYSTEM_MESSAGES, NEWEST_QUESTION, *GIVING_WAY)
@@ -158,7 +161,9 @@ class SelectiveToolCallCompaction:
 def _said(message: ChatMessage) -> list[ChatMessage]:
     """Return a message without its calls, results and thinking. Its trust stays."""
     if isinstance(message.content, str):
-        return [] if message.role == "tool" else [message]
+        if message.role == "tool":
+            return []
+        return [message]
     said = tuple(
         block
         for block in message.content
@@ -170,7 +175,9 @@ def _said(message: ChatMessage) -> list[ChatMessage]:
     # Whoever calls is shown as the assistant.
     role = "assistant" if has_calls else message.role
     alone = replace(message, role=role, content=said, trust=message.authority)
-    return [alone] if alone.text.strip() else []
+    if alone.text.strip():
+        return [alone]
+    return []
 
 
 @dataclass(frozen=True)
@@ -357,9 +364,10 @@ class SummarizationCompaction:
         counter: AnyCounter = None,
         format: str | Format = "openai",
     ) -> None:
-        self._summarizer = (
-            llm if isinstance(llm, Summarizer) else Summarizer(llm, counter=counter, format=format)
-        )
+        if isinstance(llm, Summarizer):
+            self._summarizer = llm
+        else:
+            self._summarizer = Summarizer(llm, counter=counter, format=format)
         self.recent_token_budget = check_count(recent_token_budget, "recent_token_budget")
         self.min_old_tokens = check_count(min_old_tokens, "min_old_tokens")
         if max_summary_tokens is not None:
@@ -436,23 +444,29 @@ class SummarizationCompaction:
             del old[0]
         return old
 
-    def _kept(self, outline: Outline) -> dict[int, str]:
+    def _kept(self, outline: Outline) -> Kept:
         """Return the protected positions that stay beside a summary.
 
         The first user message stays. Its answer stays if both take at most half of the tail: the
         summary tells of a longer one.
         """
         most = max(self.recent_token_budget, _LEAST_KEPT_TOKENS)
-        unanswered = most if self._room is None else min(most, self._room // 2)
-        kept = outline.kept_within(outline.sizes, 0)
+        if self._room is None:
+            unanswered = most
+        else:
+            unanswered = min(most, self._room // 2)
+        sizes = outline.sizes
+        unit_of = outline.unit_of
+        kept = outline.kept_within(sizes, 0)
         for place in reversed(outline.exchanges.unanswered):
-            unit = outline.unit_of[place]
-            unanswered -= sum(outline.sizes[each] for each in unit)
+            unit = unit_of[place]
+            unanswered -= sum(sizes[each] for each in unit)
             if unanswered < 0:
                 break
             kept |= dict.fromkeys(unit, UNANSWERED)
         first = outline.exchanges.first
-        places = places_in(outline.unit_of[place] for place in first)
-        if sum(outline.sizes[place] for place in places) > max(most // 2, _LEAST_KEPT_TOKENS):
-            places = places_in(outline.unit_of[place] for place in first[:1])
+        places = places_in(unit_of[place] for place in first)
+        tokens = sum(sizes[place] for place in places)
+        if tokens > max(most // 2, _LEAST_KEPT_TOKENS):
+            places = places_in(unit_of[place] for place in first[:1])
         return kept | dict.fromkeys(places, FIRST_EXCHANGE)

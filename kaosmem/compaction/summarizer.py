@@ -102,7 +102,10 @@ class Summarizer:
             raise InvalidArgumentError(
                 "without a model every summary is a fallback; give a model, or allow a fallback"
             )
-        self._model = llm if isinstance(llm, ModelRequests | None) else ModelRequests(llm)
+        if isinstance(llm, ModelRequests | None):
+            self._model = llm
+        else:
+            self._model = ModelRequests(llm)
         self._template = check_text(template or SUMMARY_TEMPLATE, "template")
         # The answer to a task of the user's own has other words.
         self._has_free_words = self._template != SUMMARY_TEMPLATE
@@ -169,7 +172,7 @@ class Summarizer:
             if over <= 0:
                 break
             text = prose
-            room = room - over
+            room -= over
         return text
 
     async def _prose(
@@ -198,7 +201,10 @@ class Summarizer:
         limit = min(limit, self._room // 4)
         so_far = ""
         for part in transcript_parts(messages, self._room - limit, counter=self._counter):
-            earlier = entry_piece(ChatMessage(SUMMARY_ROLE, so_far)) if so_far else ""
+            if so_far:
+                earlier = entry_piece(ChatMessage(SUMMARY_ROLE, so_far))
+            else:
+                earlier = ""
             source = f"{earlier}{part}"
             so_far = await self._answer(model, source, limit)
         return so_far
@@ -220,15 +226,17 @@ class Summarizer:
         shortened = ""
 
         def request(fault: str) -> Sequence[ChatMessage]:
-            told = f"An earlier answer could not be taken: {fault}.\n" if fault else ""
-            return ChatMessage("system", self._template), ChatMessage(
-                "user", f"{material}{task}{told}"
-            )
+            asked = f"{material}{task}"
+            if fault:
+                asked += f"An earlier answer could not be taken: {fault}.\n"
+            return ChatMessage("system", self._template), ChatMessage("user", asked)
 
         def read(reply: ChatMessage) -> str:
             nonlocal shortened
             text = without_fallback_heading(without_headings(check_text(_said(reply), "it")))
-            stop_reason = reply.stop_reason if isinstance(reply, ModelAnswer) else ""
+            stop_reason = ""
+            if isinstance(reply, ModelAnswer):
+                stop_reason = reply.stop_reason
             check_answer(text, material, stop_reason=stop_reason, free=self._has_free_words)
             whole = whole_part(text, stop_reason=stop_reason)
             taken = cut_at_sentence(whole, limit, self._size)
@@ -314,5 +322,8 @@ def _halves(message: ChatMessage) -> tuple[ChatMessage, ChatMessage]:
     text = message.text
     middle = len(text) // 2
     nearest = max(text.rfind(end, middle - middle // 2, middle) for end in ("\n", " "))
-    cut = middle if nearest < 1 else nearest + 1
+    if nearest < 1:
+        cut = middle
+    else:
+        cut = nearest + 1
     return replace(message, content=text[:cut]), replace(message, content=text[cut:])

@@ -65,12 +65,12 @@ def _check_progress(record: Condensation, view: ConversationView) -> None:
     named = [view[place] for place in view.found(record.forgotten_ids)]
     forgotten = [event for event in named if not event.pinned]
     freed = len(forgotten) - (record.summary is not None)
-    freed_chars = sum(len(event.text) for event in forgotten) - len(record.summary or "")
+    summary_chars = len(record.summary or "")
+    freed_chars = sum(len(event.text) for event in forgotten) - summary_chars
     if freed < 0 or (freed == 0 and freed_chars <= 0):
         raise NoCondensationError(
             f"a condensation frees nothing: it forgets {len(forgotten)} of {len(view)} entries for "
-            f"a summary of {len(record.summary or '')} characters; forget more, or summarise it in "
-            "less"
+            f"a summary of {summary_chars} characters; forget more, or summarise it in less"
         )
 
 

@@ -103,7 +103,9 @@ class ConversationEvent:
     @property
     def name(self) -> str:
         """Return its id as messages name it, "" where no log has taken it."""
-        return "" if self.id == UNLOGGED else str(self.id)
+        if self.id == UNLOGGED:
+            return ""
+        return str(self.id)
 
     @property
     def is_shown(self) -> bool:
@@ -219,7 +221,8 @@ class ActionEvent(ConversationEvent):
         check_text(self.response, "response")
 
     def __repr__(self) -> str:
-        return f"<Action {self.id} {self.kind}, {self.source}, {len(content_text(self.content)):,} characters>"
+        chars = len(content_text(self.content))
+        return f"<Action {self.id} {self.kind}, {self.source}, {chars:,} characters>"
 
     @property
     def is_shown(self) -> bool:
@@ -233,7 +236,9 @@ class ActionEvent(ConversationEvent):
             return "assistant"
         if self.kind == "system_message":
             return "system"
-        return "assistant" if self.source is EventSource.AGENT else str(self.source)
+        if self.source is EventSource.AGENT:
+            return "assistant"
+        return str(self.source)
 
     @property
     def authority(self) -> Trust:
@@ -241,11 +246,9 @@ class ActionEvent(ConversationEvent):
         if self.source is EventSource.AGENT and self.kind != "system_message":
             return Trust.MODEL
         role = self.role
-        return (
-            Trust.TOOL
-            if self.source is EventSource.ENVIRONMENT and role != "system"
-            else trust_of(role, "")
-        )
+        if self.source is EventSource.ENVIRONMENT and role != "system":
+            return Trust.TOOL
+        return trust_of(role, "")
 
     @property
     def has_words(self) -> bool:
@@ -265,7 +268,9 @@ class ActionEvent(ConversationEvent):
             content = (*said_blocks(content), self.call)
         elif self.source is not EventSource.AGENT and self.kind not in SPOKEN_KINDS:
             content = _labelled(self.kind, content)
-        trust = self.authority if self.source is EventSource.ENVIRONMENT else None
+        trust = None
+        if self.source is EventSource.ENVIRONMENT:
+            trust = self.authority
         return ChatMessage(self.role, content, id=self.name, trust=trust)
 
 
@@ -302,9 +307,9 @@ def actions_of(reply: ChatMessage, *, response: str) -> list[ActionEvent]:
 
 
 def _labelled(label: str, content: Content) -> Content:
-    return (
-        f"[{label}]\n{content}" if isinstance(content, str) else (TextBlock(f"[{label}]"), *content)
-    )
+    if isinstance(content, str):
+        return f"[{label}]\n{content}"
+    return (TextBlock(f"[{label}]"), *content)
 
 
 Observed: TypeAlias = str | tuple[TextBlock | ImageBlock, ...]
@@ -367,7 +372,9 @@ class ObservationEvent(ConversationEvent):
         """Return the role that it is shown under."""
         if self.call_id:
             return "tool"
-        return self.kind if self.kind in OBSERVATION_KINDS else "environment"
+        if self.kind in OBSERVATION_KINDS:
+            return self.kind
+        return "environment"
 
     def _made_message(self) -> ChatMessage:
         content: Content = self.content

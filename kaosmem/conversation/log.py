@@ -61,7 +61,10 @@ def event_json(event: ConversationEvent) -> JSONDict:
     for name in _FIELDS[event.type]:
         value = getattr(event, name)
         if value is not None and (value or name not in _LEFT_OUT):
-            stored[name] = _TO_JSON[name](value) if name in _TO_JSON else value
+            if name in _TO_JSON:
+                stored[name] = _TO_JSON[name](value)
+            else:
+                stored[name] = value
     return stored
 
 
@@ -70,7 +73,9 @@ def event_of(stored: JSONObject) -> ConversationEvent:
 
     Raises InvalidArgumentError.
     """
-    kind = stored.get("type") if isinstance(stored, Mapping) else None
+    kind = None
+    if isinstance(stored, Mapping):
+        kind = stored.get("type")
     if not isinstance(kind, str) or kind not in _FIELDS:
         raise InvalidArgumentError(
             f"no type of event {shown_name(kind)}, only {', '.join(_TYPES)}; read it with the "
@@ -82,14 +87,17 @@ def event_of(stored: JSONObject) -> ConversationEvent:
             f"a stored {kind} has {len(unknown)} unknown fields; use only {known}"
         )
     try:
-        given: dict[str, Any] = dict(stored)
+        given: JSONDict = dict(stored)
         del given["type"]
         if "timestamp" in given:
             given["timestamp"] = datetime.fromisoformat(given["timestamp"])
         return _TYPES[kind](**given)
     except (AttributeError, TypeError, ValueError) as error:
         # Not from the error: the messages of these may show what was stored.
-        reason = str(error) if isinstance(error, InvalidArgumentError) else type(error).__name__
+        if isinstance(error, InvalidArgumentError):
+            reason = str(error)
+        else:
+            reason = type(error).__name__
         raise InvalidArgumentError(f"not a stored {kind}: {reason}") from None
 
 
@@ -146,7 +154,9 @@ class EventLog(Sequence[ConversationEvent]):
     @property
     def next_id(self) -> int:
         """Return the id that the next event is given."""
-        return self._events[-1].id + 1 if self._events else 0
+        if self._events:
+            return self._events[-1].id + 1
+        return 0
 
     def append(self, event: E) -> E:
         """Append a new event, and return it as the log took it.
@@ -232,7 +242,9 @@ def view_of(history: Iterable[ConversationEvent]) -> ConversationView:
     """
     if isinstance(history, EventLog):
         return history.view
-    return history if isinstance(history, ConversationView) else ConversationView(history)
+    if isinstance(history, ConversationView):
+        return history
+    return ConversationView(history)
 
 
 def _event_of_line(number: int, line: str | bytes) -> ConversationEvent:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TypeAlias
 
-from kaosmem.compaction.protection import Protection, places_in
+from kaosmem.compaction.protection import Protection, Unit, places_in
 from kaosmem.conversation.events import UNLOGGED, ActionEvent, ConversationEvent, EventSource
 from kaosmem.conversation.view import ConversationView, SummaryEvent
 from kaosmem.errors import InvalidArgumentError
@@ -14,9 +13,6 @@ from kaosmem.formats import Format, get_format
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types.content import Trust
-
-Unit: TypeAlias = tuple[int, ...]
-"""The positions of entries that stay together, ascending."""
 
 
 class ViewOutline(Protection):

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from kaosmem.arguments import check_count
 from kaosmem.clients import LLMClient
 from kaosmem.compaction import Summarizer
-from kaosmem.compaction.protection import places_in
+from kaosmem.compaction.protection import Unit, places_in
 from kaosmem.conversation.condensers import Condenser
-from kaosmem.conversation.outline import Unit, ViewOutline
+from kaosmem.conversation.outline import ViewOutline
 from kaosmem.conversation.view import Condensation, ConversationView
 from kaosmem.errors import NoCondensationError, SummaryError
 from kaosmem.formats import Format, get_format
@@ -66,10 +66,12 @@ class RollingCondenser(Condenser):
         counter: AnyCounter = None,
         format: str | Format = "openai",
     ) -> None:
-        self.max_size = None if max_size is None else check_count(max_size, "max_size", least=4)
-        self.max_tokens = (
-            None if max_tokens is None else check_count(max_tokens, "max_tokens", least=1)
-        )
+        self.max_size = None
+        if max_size is not None:
+            self.max_size = check_count(max_size, "max_size", least=4)
+        self.max_tokens = None
+        if max_tokens is not None:
+            self.max_tokens = check_count(max_tokens, "max_tokens", least=1)
         self._counter = get_counter(counter)
         self._format = get_format(format)
 
@@ -87,7 +89,10 @@ class RollingCondenser(Condenser):
             NoCondensationError: If the view has too many tokens and no record can be made.
         """
         tokens = [most for most in (self.max_tokens, limit) if most is not None]
-        entries = math.inf if self.max_size is None else self.max_size
+        if self.max_size is None:
+            entries = math.inf
+        else:
+            entries = self.max_size
         limits = Size(entries, min(tokens, default=math.inf))
         used = 0
         if tokens:
@@ -181,11 +186,10 @@ class LLMSummarizingCondenser(RollingCondenser):
         format: str | Format = "openai",
     ) -> None:
         super().__init__(max_size=max_size, max_tokens=max_tokens, counter=counter, format=format)
-        self._summarizer = (
-            llm
-            if isinstance(llm, Summarizer)
-            else Summarizer(llm, counter=self._counter, format=self._format)
-        )
+        if isinstance(llm, Summarizer):
+            self._summarizer = llm
+        else:
+            self._summarizer = Summarizer(llm, counter=self._counter, format=self._format)
 
     async def _record(self, outline: ViewOutline, limits: Size) -> Condensation:
         """Return the record that forgets, with a summary. Raises NoCondensationError."""

@@ -14,6 +14,7 @@ from kaosmem.compaction.protection import (
     PINNED,
     SYSTEM_MESSAGES,
     Exchanges,
+    Kept,
     reasons_to_stay,
 )
 from kaosmem.conversation.events import (
@@ -47,7 +48,10 @@ class Condensation(ConversationEvent):
     def __post_init__(self) -> None:
         ConversationEvent.__post_init__(self)
         given: object = self.forgotten_ids
-        ids = tuple(given) if isinstance(given, Iterable) else (None,)
+        if isinstance(given, Iterable):
+            ids = tuple(given)
+        else:
+            ids = (None,)
         if not all(map(is_integer, ids)):
             raise InvalidArgumentError(
                 "forgotten_ids holds other than ids of events; give whole numbers"
@@ -223,7 +227,9 @@ class ConversationView(Sequence[ConversationEvent]):
     def unit(self, position: int) -> Sequence[int]:
         """Return the positions of an entry's unit, ascending: a round, or the entry alone."""
         its = self._rounds.get(position)
-        return (position,) if its is None else its.members
+        if its is None:
+            return (position,)
+        return its.members
 
     def cuts_from(self, start: int, shown: Collection[int] = ()) -> list[int]:
         """Return the positions, up to n, where it may be cut: no unit is on both sides.
@@ -241,7 +247,7 @@ class ConversationView(Sequence[ConversationEvent]):
         return Exchanges(tuple(self._questions), tuple(self._replies))
 
     @property
-    def reasons(self) -> dict[int, str]:
+    def reasons(self) -> Kept:
         """The positions that no condenser forgets, without the rest of their units, each with why.
 
         These are the entries of `Outline.reasons`, the newest list of tasks, and, where an

@@ -56,6 +56,8 @@ Given: TypeAlias = Item | Mapping[str, Any]
 
 A corpus proposes passages as items, in no section. Their metadata have the source.
 """
+Stamps: TypeAlias = dict[str, str]
+"""By source, its stamp: `metadata["file"]` of its passages, "" without."""
 Moment: TypeAlias = int | datetime | str
 """A version by its number, or the newest one of a time."""
 
@@ -147,7 +149,7 @@ class Snapshot(Protocol):
     def get(self, ids: Sequence[str]) -> list[str]:
         """Return the column `passage` of the passages with some ids."""
 
-    def sources(self) -> dict[str, str]:
+    def sources(self) -> Stamps:
         """Return the stamp of each source."""
 
 
@@ -345,13 +347,16 @@ class Corpus(Protocol):
 
 def source_names(given: str | Iterable[str]) -> list[str]:
     """Return the names of sources, each once. Raises InvalidNameError."""
-    names = [given] if isinstance(given, str) else check_several(given, "sources")
+    if isinstance(given, str):
+        return [_source(given)]
+    names = check_several(given, "sources")
     return list(dict.fromkeys(map(_source, names)))
 
 
 def check_ids(given: Iterable[str]) -> list[str]:
     """Return ids of passages, each once. Raises InvalidNameError."""
-    return list(dict.fromkeys(check_id(each, "passage id") for each in check_several(given, "ids")))
+    checked = [check_id(each, "passage id") for each in check_several(given, "ids")]
+    return list(dict.fromkeys(checked))
 
 
 def utc_now() -> datetime:
@@ -373,7 +378,8 @@ def passage_in(dumped: str) -> Item:
 def words_of(text: str, source: str) -> str:
     """Return the words that an engine finds a passage by: those of its text, then of its source."""
     words = " ".join(map(word_of, analyze(text)))
-    return words + "".join(f" {NAME}{word_of(term)}" for term in analyze(source))
+    of_source = [f" {NAME}{word_of(term)}" for term in analyze(source)]
+    return words + "".join(of_source)
 
 
 def count_words(counts: Counter[str], texts: Iterable[str]) -> None:

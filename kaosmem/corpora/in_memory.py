@@ -16,6 +16,7 @@ from kaosmem.corpora.corpus import (
     CorpusVersion,
     Row,
     Snapshot,
+    Stamps,
     count_words,
     not_kept,
     utc_now,
@@ -70,7 +71,7 @@ class _Version:
     def get(self, ids: Collection[str]) -> list[str]:
         return [row.passage for row in self.rows if row.id in ids]
 
-    def sources(self) -> dict[str, str]:
+    def sources(self) -> Stamps:
         return {row.source: row.stamp for row in self.rows}
 
 
@@ -139,7 +140,9 @@ class InMemoryCorpus(Corpus):
 
     @property
     def _newest(self) -> _Version:
-        return self._kept[-1] if self._kept else EMPTY
+        if self._kept:
+            return self._kept[-1]
+        return EMPTY
 
     @property
     def _kept(self) -> list[_Version]:

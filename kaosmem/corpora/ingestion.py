@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from kaosmem.arguments import check_count
 from kaosmem.corpora.corpus import Corpus
@@ -18,6 +17,7 @@ from kaosmem.errors import DurabilityError, MissingExtraError
 from kaosmem.ingest.files import Skipped, SourceFile, batches
 from kaosmem.ingest.listing import (
     Choice,
+    Location,
     corpus_label,
     find_files,
     nothing_to_ingest,
@@ -25,9 +25,6 @@ from kaosmem.ingest.listing import (
 )
 from kaosmem.ingest.passages import IngestReport, changes, read_passages
 from kaosmem.session.ingestion import Progress
-
-if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem
 
 _BATCH_FILES = 64
 _BATCH_BYTES = 2 * 1024 * 1024
@@ -61,7 +58,7 @@ _Submit: TypeAlias = Callable[[Corpus, Sequence[SourceFile], str], Future[_Batch
 
 
 async def ingest_files(
-    path_or_fs: str | os.PathLike[str] | AbstractFileSystem,
+    path_or_fs: Location,
     corpus: Corpus,
     *,
     choice: Choice | None = None,
@@ -268,5 +265,8 @@ async def _take(
         passages += [
             {**asdict(each), "metadata": each.metadata | stamp} for each in reading.passages
         ]
-    gone = (await corpus.replace(read, passages)).gone if read else 0
+    if read:
+        gone = (await corpus.replace(read, passages)).gone
+    else:
+        gone = 0
     return _Batch(read, skipped, len(passages), gone)

@@ -25,6 +25,7 @@ from kaosmem.corpora.corpus import (
     CorpusChange,
     CorpusVersion,
     Snapshot,
+    Stamps,
     count_words,
     not_kept,
 )
@@ -170,7 +171,9 @@ class LanceCorpus(Corpus):
 
         def on_tenant() -> T | None:
             tenant = self._find(makes=makes)
-            return None if tenant is None else work(tenant)
+            if tenant is None:
+                return None
+            return work(tenant)
 
         return await self._run(on_tenant, is_long=is_long)
 
@@ -223,7 +226,9 @@ class LanceCorpus(Corpus):
                 "client_max_retries": "3",
                 "client_retry_timeout": f"{max(1, round(self._timeout_s))}",
             }
-            options = {**limits, **self._options} if "://" in self._url else None
+            options = None
+            if "://" in self._url:
+                options = {**limits, **self._options}
             try:
                 connection = lancedb.connect(
                     self._url, read_consistency_interval=timedelta(0), storage_options=options
@@ -256,7 +261,10 @@ class _Tenant:
 
     def at(self, number: int | None) -> _Snapshot:
         """Return a version of the table. A count of terms that is known is not read again."""
-        version = self._newest.version if number is None else number
+        if number is None:
+            version = self._newest.version
+        else:
+            version = number
         last = self._last
         if last is not None and last.version == version:
             return last
@@ -389,9 +397,9 @@ class _Snapshot(NamedTuple):
     def get(self, ids: Sequence[str]) -> list[str]:
         return [row["passage"] for row in _rows(self.table, _is_in("id", ids), "passage")]
 
-    def sources(self) -> dict[str, str]:
+    def sources(self) -> Stamps:
         """Return the stamp of each source. Rows are read in batches, as there may be millions."""
-        stamps: dict[str, str] = {}
+        stamps: Stamps = {}
         query = self.table.search().where(_IS_PASSAGE).select(["source", "stamp"])
         for batch in query.to_batches():
             stamps.update(zip(*batch.to_pydict().values(), strict=True))
@@ -468,7 +476,9 @@ def _retried(work: Callable[[], T]) -> T:
 def _is_in(column: str, values: Iterable[str]) -> str:
     """Return the condition that a column has one of some values."""
     quoted = ["'" + value.replace("'", "''") + "'" for value in values]
-    return f"{column} IN ({', '.join(quoted)})" if quoted else "FALSE"
+    if quoted:
+        return f"{column} IN ({', '.join(quoted)})"
+    return "FALSE"
 
 
 def _arrow(rows: Iterable[dict[str, Any]]) -> pa.Table:
@@ -484,13 +494,15 @@ def _arrow(rows: Iterable[dict[str, Any]]) -> pa.Table:
 
 def _table_name(tenant: str) -> str:
     """Return the name of a tenant's table. No two tenants share one, on any filesystem."""
-    return _TABLE + b32encode(tenant.encode()).decode().rstrip("=").lower()
+    letters = b32encode(tenant.encode()).decode()
+    return _TABLE + letters.rstrip("=").lower()
 
 
 def _tenant_of(table_name: str) -> str:
     """Return the tenant of a table."""
     letters = table_name.removeprefix(_TABLE).upper()
-    return b32decode(letters + "=" * (-len(letters) % 8)).decode()
+    padding = "=" * (-len(letters) % 8)
+    return b32decode(letters + padding).decode()
 
 
 def _check_installed() -> None:

@@ -14,6 +14,7 @@ from kaosmem.corpora.corpus import (
     CorpusVersion,
     Row,
     Snapshot,
+    Stamps,
     not_kept,
     utc_now,
 )
@@ -229,7 +230,9 @@ class PgCorpus(Corpus):
 
         def locked(cursor: Cursor) -> T | None:
             found = self._locked(cursor)
-            return None if found is None else work(found)
+            if found is None:
+                return None
+            return work(found)
 
         await self._run(lambda cursor: None)  # so that a server that is down is told of in time
         async with PostgresDatabase(
@@ -333,7 +336,7 @@ class _Snapshot(NamedTuple):
         query = f"SELECT passage FROM {{table}} WHERE {_LIVE} AND id = ANY(%(ids)s)"
         return [passage for (passage,) in self.rows(query, ids=list(ids))]
 
-    def sources(self) -> dict[str, str]:
+    def sources(self) -> Stamps:
         return dict(self.rows(f"SELECT DISTINCT source, stamp FROM {{table}} WHERE {_LIVE}"))
 
     def insert(self, new: Sequence[Row]) -> None:
@@ -355,4 +358,6 @@ def _rows(
 ) -> list[tuple[Any, ...]]:
     """Execute a statement, or several without values, and return the rows."""
     cursor.execute(query.encode(), named or None)
-    return cursor.fetchall() if cursor.description is not None else []
+    if cursor.description is not None:
+        return cursor.fetchall()
+    return []

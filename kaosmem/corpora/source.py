@@ -75,9 +75,15 @@ class CorpusSource(StoreSource):
         terms = analyze(query.text)
         if not terms or not cap:
             return Proposal(())
-        corpus = self._corpus if query.known_at is None else self._corpus.at(query.known_at)
+        if query.known_at is None:
+            corpus = self._corpus
+        else:
+            corpus = self._corpus.at(query.known_at)
         first = await corpus.candidates(terms, limit=self._limit, filter=wanted)
-        version = corpus.at(first.version) if first.version else corpus
+        if first.version:
+            version = corpus.at(first.version)
+        else:
+            version = corpus
         others = await self._others(version, first, terms, wanted)
         found = {each.id: each for each in (*first.found, *others)}
         if not found and wanted is not None:
@@ -97,7 +103,9 @@ class CorpusSource(StoreSource):
     async def get(self, item_id: str) -> Item | None:
         """Return a passage, or None."""
         found = await self._corpus.get(self._store_ids([item_id]))
-        return self._item_of(found[0]) if found else None
+        if found:
+            return self._item_of(found[0])
+        return None
 
     async def forget(self, item_ids: Collection[str]) -> None:
         """Erase passages from the corpus, with all its older versions."""
@@ -118,19 +126,22 @@ class CorpusSource(StoreSource):
         for each in first.found[:_READ_FOR_HOP]:
             terms.update(analyze(each.text))
         collection = await corpus.statistics(terms.difference(asked))
-        shared = [
-            (frequency, term) for term, frequency in collection.frequencies.items() if frequency > 1
-        ]
+        shared = []
+        for term, frequency in collection.frequencies.items():
+            if frequency > 1:
+                shared.append((frequency, term))
         rarest = [term for _, term in sorted(shared)[:_HOP_TERMS]]
         others: list[Item] = []
+        most = self._limit
+        left = most - len(first.found)
         if rarest:
-            limit = max(1, self._limit // 4, self._limit - len(first.found))
-            others += (await corpus.candidates(rarest, limit=limit, filter=wanted)).found
-        if len(first.found) < self._limit:
-            rest = await corpus.candidates((), limit=self._limit, filter=wanted)
-            if len(rest.found) == self._limit:
+            limit = max(1, most // 4, left)
+            linked = await corpus.candidates(rarest, limit=limit, filter=wanted)
+            others += linked.found
+        if left > 0:
+            rest = await corpus.candidates((), limit=most, filter=wanted)
+            if len(rest.found) == most:
                 names = " ".join(each.metadata["source"] for each in first.found)
-                left = self._limit - len(first.found)
                 rest = await corpus.candidates(analyze(names), limit=left, filter=wanted)
             others += rest.found
         return others
@@ -159,7 +170,9 @@ def ordinals_of(found: Iterable[Item]) -> list[int]:
     expected: object = None
     for each in found:
         source = each.metadata["source"]
-        ordinal += 1 if (source, each.created_at) == expected else 2
+        ordinal += 1
+        if (source, each.created_at) != expected:
+            ordinal += 1
         ordinals.append(ordinal)
         expected = (source, each.created_at + MICROSECOND)
     return ordinals

@@ -145,7 +145,9 @@ class ItemLines:
 
 
 def _line(item: EvidenceItem) -> str:
-    return f"{item.role}: {item.text}\n" if item.role else f"{item.text}\n"
+    if item.role:
+        return f"{item.role}: {item.text}\n"
+    return f"{item.text}\n"
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,10 @@ def by_rank_bm25(items: Sequence[EvidenceItem]) -> Order:
     model = BM25Okapi(terms) if any(terms) else None  # it divides by the number of terms
 
     def order(query: str) -> list[int]:
-        scores = model.get_scores(_WORD.findall(query.lower())) if model else np.zeros(len(items))
+        if model:
+            scores = model.get_scores(_WORD.findall(query.lower()))
+        else:
+            scores = np.zeros(len(items))
         return best_first(scores)
 
     return order

@@ -120,7 +120,8 @@ def read_questions(path: PathLike, *, items: Iterable[EvidenceItem]) -> tuple[Qu
     also if no item has one of the ids.
     """
     known = {item.id for item in items}
-    return tuple(_entries(Path(path), "questions", _QUESTION, partial(_check_question, known)))
+    check = partial(_check_question, known)
+    return tuple(_entries(Path(path), "questions", _QUESTION, check))
 
 
 def _check_question(known: Collection[str], line: Question) -> None:
@@ -168,7 +169,10 @@ def read_corpora(
     path = Path(items)
     if questions is not None:
         return (_read_corpus(path, Path(questions)),)
-    found = _files_in(path) if path.is_dir() else {path: ""}
+    if path.is_dir():
+        found = _files_in(path)
+    else:
+        found = {path: ""}
     present = dict.fromkeys(filter(None, found.values()))
     if missing := [name for name in datasets if name not in present]:
         there = ", ".join(map(shown, present)) or "none"

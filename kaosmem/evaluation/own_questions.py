@@ -94,7 +94,10 @@ async def evaluate_session(
     for number, each in enumerate(asked, 1):
         runs = await _rehearsed(memory, rosters, sizes, each.query)
         largest = [context for _, budget, context, _ in runs if budget == sizes[-1]]
-        evidence = each.used(largest) if has_replies else _relevant(largest[0])
+        if has_replies:
+            evidence = each.used(largest)
+        else:
+            evidence = _relevant(largest[0])
         for ranker, budget, context, seconds in runs:
             shown = {item.text for item in context.items}
             outcome = Outcome(

@@ -126,7 +126,8 @@ class Report:
     @property
     def questions(self) -> int:
         """Return how many questions were asked, each of every assembler at every budget."""
-        return len(self.outcomes) // max(1, len(self.assemblers) * len(self.budgets))
+        runs_of_each = len(self.assemblers) * len(self.budgets)
+        return len(self.outcomes) // max(1, runs_of_each)
 
     @property
     def violations(self) -> tuple[Outcome, ...]:
@@ -207,6 +208,9 @@ def _figures(outcomes: list[Outcome], may_score: list[Outcome]) -> Figures:
     scored = [outcome for outcome in may_score if outcome.recall is not None]
     stale = [outcome.stale for outcome in outcomes]
     times = sorted(1_000 * outcome.seconds for outcome in outcomes)
+    p95_ms = None
+    if times:
+        p95_ms = times[ceil(0.95 * len(times)) - 1]
     return Figures(
         recall=_recall(scored),
         fill=_mean(outcome.used / outcome.budget for outcome in outcomes),
@@ -215,7 +219,7 @@ def _figures(outcomes: list[Outcome], may_score: list[Outcome]) -> Figures:
         framing=_mean(1 - outcome.content / outcome.used for outcome in outcomes if outcome.used),
         violations=sum(bool(outcome.violations) for outcome in outcomes),
         median_ms=median(times) if times else None,
-        p95_ms=times[ceil(0.95 * len(times)) - 1] if times else None,
+        p95_ms=p95_ms,
         may_be_stale=sum(each.shown is not None for each in stale),
         stale=_mean(each.shown for each in stale),
         stale_alone=_mean(each.alone for each in stale),

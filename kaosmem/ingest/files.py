@@ -63,7 +63,9 @@ class Skipped(NamedTuple):
     @property
     def why(self) -> str:
         """Return the reason with its detail."""
-        return f"{self.reason}: {self.detail}" if self.detail else self.reason
+        if self.detail:
+            return f"{self.reason}: {self.detail}"
+        return self.reason
 
 
 class UnreadableError(Exception):
@@ -157,7 +159,9 @@ def _decoded_line(line: bytes) -> str:
 
 def with_newlines(text: str) -> str:
     r"""Return a text with `\n` for every `\r\n` and `\r`."""
-    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+    if "\r" in text:
+        return text.replace("\r\n", "\n").replace("\r", "\n")
+    return text
 
 
 def storable(text: str) -> str:
@@ -169,7 +173,9 @@ def storable(text: str) -> str:
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     text = with_newlines(text)
     # Without blank lines at its ends, but with the indentation of its first line.
-    return text[text.rfind("\n", 0, len(text) - len(text.lstrip())) + 1 : len(text.rstrip())]
+    indent_end = len(text) - len(text.lstrip())
+    begin = text.rfind("\n", 0, indent_end) + 1
+    return text[begin:].rstrip()
 
 
 def one_line(text: str, max_chars: int = 500) -> str:
@@ -183,7 +189,10 @@ CANNOT_BE_READ = "cannot be read"
 
 def trouble(error: Exception) -> UnreadableError:
     """Return why a file or folder could not be read."""
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    if isinstance(error, OSError) and error.strerror:
+        reason = error.strerror
+    else:
+        reason = str(error)
     return UnreadableError(CANNOT_BE_READ, reason.lower() or type(error).__name__)
 
 

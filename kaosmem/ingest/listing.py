@@ -8,7 +8,7 @@ import posixpath
 import re
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kaosmem.errors import InvalidArgumentError, MissingExtraError, MissingFileError
 from kaosmem.ingest.files import (
@@ -25,6 +25,11 @@ from kaosmem.names import shown_location
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
+
+Location: TypeAlias = "str | os.PathLike[str] | AbstractFileSystem"
+"""A path, a URL that fsspec understands, or a filesystem, whose root is then meant."""
+_Entry: TypeAlias = dict[str, Any]
+"""A file or folder, as fsspec describes it."""
 
 _SHOWN = 5
 _GITIGNORE = ".gitignore"
@@ -53,7 +58,7 @@ class Choice:
 
 
 def find_files(
-    path_or_fs: str | os.PathLike[str] | AbstractFileSystem, choice: Choice | None = None
+    path_or_fs: Location, choice: Choice | None = None
 ) -> tuple[list[SourceFile], list[Skipped]]:
     """Return the files to ingest, and the skipped files, each in order of source. None is opened.
 
@@ -91,7 +96,7 @@ def find_files(
     return files, sorted(listing.skipped)
 
 
-def deleted_file(path_or_fs: str | os.PathLike[str] | AbstractFileSystem) -> SourceFile | None:
+def deleted_file(path_or_fs: Location) -> SourceFile | None:
     """Return a file that is not in its folder any more, None if that cannot be told."""
     fs, root = _filesystem(path_or_fs)
     folder, name = posixpath.split(root)
@@ -99,30 +104,33 @@ def deleted_file(path_or_fs: str | os.PathLike[str] | AbstractFileSystem) -> Sou
         names = {posixpath.basename(path.rstrip("/")) for path in fs.ls(folder, detail=False)}
     except Exception:  # a filesystem may raise errors of its own kind
         return None
-    return None if name in names else SourceFile(name, root, 0, "", fs)
+    if name in names:
+        return None
+    return SourceFile(name, root, 0, "", fs)
 
 
-def nothing_to_ingest(
-    path_or_fs: str | os.PathLike[str] | AbstractFileSystem, skipped: Sequence[Skipped]
-) -> MissingFileError:
+def nothing_to_ingest(path_or_fs: Location, skipped: Sequence[Skipped]) -> MissingFileError:
     """Return the error for a place of which all files are skipped."""
     shown = ", ".join(f"{each.source!r} is skipped ({each.why})" for each in skipped[:_SHOWN])
-    more = f" and {len(skipped) - _SHOWN:,} more" if len(skipped) > _SHOWN else ""
+    if len(skipped) > _SHOWN:
+        shown += f" and {len(skipped) - _SHOWN:,} more"
     return MissingFileError(
         f"nothing to ingest in {shown_location(path_or_fs)}: "
-        f"{shown + more if skipped else 'it is empty'}; "
+        f"{shown or 'it is empty'}; "
         "give a file or folder of text, source code, tables or documents"
     )
 
 
-def corpus_label(path_or_fs: str | os.PathLike[str] | AbstractFileSystem) -> str:
+def corpus_label(path_or_fs: Location) -> str:
     """Return 8 hexadecimal digits that tell one ingested place from another, in any process."""
     return _label(*_filesystem(path_or_fs))
 
 
 def _label(fs: AbstractFileSystem, root: str) -> str:
-    place = "\0".join((str(fs.protocol), str(getattr(fs, "path", "")), root.rstrip("/")))
-    return hashlib.sha256(place.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    archive = str(getattr(fs, "path", ""))
+    place = "\0".join((str(fs.protocol), archive, root.rstrip("/")))
+    digest = hashlib.sha256(place.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:8]
 
 
 def places_of(file: SourceFile) -> Iterator[tuple[str, str]]:
@@ -132,8 +140,9 @@ def places_of(file: SourceFile) -> Iterator[tuple[str, str]]:
     """
     names = file.path.split("/")
     for depth in range(0 if names[0] else 1, len(names)):
+        above = "/".join(names[:depth])
         below = "/".join(names[depth:])
-        yield _label(file.fs, "/".join(names[:depth])), _storable(below)
+        yield _label(file.fs, above), _storable(below)
     yield _label(file.fs, file.path), _storable(names[-1])
 
 
@@ -152,7 +161,7 @@ def distinct_prefix(files: Sequence[SourceFile], taken: Container[str]) -> str:
 
 
 def _filesystem(
-    path_or_fs: str | os.PathLike[str] | AbstractFileSystem,
+    path_or_fs: Location,
 ) -> tuple[AbstractFileSystem, str]:
     from fsspec import AbstractFileSystem
     from fsspec.implementations.local import LocalFileSystem
@@ -182,25 +191,19 @@ def _filesystem(
 def _filesystem_of_url(path: str) -> tuple[AbstractFileSystem, str]:
     from fsspec.core import url_to_fs
 
+    url = shown_location(path)
     try:
         fs, root = url_to_fs(path)
     except ImportError as error:
-        raise MissingExtraError(
-            f"{shown_location(path)} needs a package that is not installed: {error}"
-        ) from error
+        raise MissingExtraError(f"{url} needs a package that is not installed: {error}") from error
     except ValueError:  # whose message may show what the URL holds
-        raise MissingFileError(
-            f"{shown_location(path)} is not a URL that fsspec knows; check its scheme"
-        ) from None
+        raise MissingFileError(f"{url} is not a URL that fsspec knows; check its scheme") from None
     except Exception as error:
         found = _trouble(error)
-        raise MissingFileError(
-            f"{shown_location(path)} {found.reason}: {found.detail}; check it"
-        ) from None
+        raise MissingFileError(f"{url} {found.reason}: {found.detail}; check it") from None
     if "@" in root.partition("/")[0]:  # s3fs takes them for a bucket's name, which it shows
         raise MissingFileError(
-            f"{shown_location(path)} cannot hold credentials; give them in the environment, or "
-            "pass a filesystem"
+            f"{url} cannot hold credentials; give them in the environment, or pass a filesystem"
         )
     return fs, root
 
@@ -242,9 +245,12 @@ class _Listing:
             if self._is_folder_to_enter(relative, entry):
                 yield relative
 
-    def _entries(self, folder: str) -> list[dict[str, Any]]:
+    def _entries(self, folder: str) -> list[_Entry]:
         """Return what is in a folder; nothing, and note why, if it cannot be listed."""
-        path = posixpath.join(self.root, folder) if folder else self.root
+        if folder:
+            path = posixpath.join(self.root, folder)
+        else:
+            path = self.root
         try:
             listed = self.fs.ls(path, detail=True)
         except Exception as error:
@@ -254,7 +260,7 @@ class _Listing:
         # An object store may list a marker of the folder itself among its files.
         return [entry for entry in listed if entry["name"].rstrip("/") != path.rstrip("/")]
 
-    def _is_folder_to_enter(self, relative: str, entry: dict[str, Any]) -> bool:
+    def _is_folder_to_enter(self, relative: str, entry: _Entry) -> bool:
         """Take or skip a file, or skip a link or a folder; return True for a folder to enter."""
         is_folder: bool = entry["type"] == "directory"
         if posixpath.basename(relative).startswith("."):
@@ -271,7 +277,7 @@ class _Listing:
             self.take_file(relative, entry)
         return False
 
-    def _gitignore(self, entry: dict[str, Any]) -> Patterns:
+    def _gitignore(self, entry: _Entry) -> Patterns:
         """Return the patterns of a .gitignore, none if it can't be read."""
         try:
             data = self.fs.cat_file(entry["name"], end=_MAX_GITIGNORE_BYTES)
@@ -293,20 +299,24 @@ class _Listing:
             and not self.choice.include.decide_within(relative)
         ):
             return "not included"
-        return "ignored by .gitignore" if self._is_ignored(relative, is_folder=is_folder) else ""
+        if self._is_ignored(relative, is_folder=is_folder):
+            return "ignored by .gitignore"
+        return ""
 
     def _is_ignored(self, relative: str, *, is_folder: bool) -> bool:
         """Return whether the nearest .gitignore that says something of a path ignores it."""
         folder, rest = posixpath.split(relative)
         while True:
             patterns = self._ignored.get(folder)
-            decided = patterns.decide(rest, is_folder=is_folder) if patterns else None
+            decided = None
+            if patterns:
+                decided = patterns.decide(rest, is_folder=is_folder)
             if decided is not None or not folder:
                 return bool(decided)
             folder, name = posixpath.split(folder)
             rest = f"{name}/{rest}"
 
-    def take_file(self, relative: str, info: dict[str, Any]) -> None:
+    def take_file(self, relative: str, info: _Entry) -> None:
         """Keep the file that `info` describes, or say why it is skipped."""
         size = info.get("size")
         reason = why_not_opened(posixpath.basename(relative))
@@ -337,14 +347,17 @@ def _trouble(error: Exception) -> UnreadableError:
     An error of a filesystem's own kind may show credentials.
     """
     is_known = type(error) is ValueError or (isinstance(error, OSError) and error.strerror)
-    return trouble(error) if is_known else UnreadableError(CANNOT_BE_READ, type(error).__name__)
+    if is_known:
+        return trouble(error)
+    return UnreadableError(CANNOT_BE_READ, type(error).__name__)
 
 
-def _stamp(info: dict[str, Any]) -> str:
+def _stamp(info: _Entry) -> str:
     for names in (_DIGESTS, _TIMES):
         values = [(name, str(info[name])) for name in names if info.get(name)]
         if values:
-            return hashlib.sha256(repr((info.get("size"), values)).encode()).hexdigest()[:16]
+            stamp = repr((info.get("size"), values))
+            return hashlib.sha256(stamp.encode()).hexdigest()[:16]
     return ""
 
 

@@ -33,7 +33,8 @@ def read_message(data: bytes) -> Iterator[Part | UnreadablePlace]:
 def read_mailbox(data: bytes) -> Iterator[Part | UnreadablePlace]:
     """Yield the messages of a mailbox in the format mbox."""
     for number, message in enumerate(_FROM_LINE.split(data)[1:], 1):
-        yield from _message(message.replace(b"\n>From ", b"\nFrom "), f"mail{number}")
+        unquoted = message.replace(b"\n>From ", b"\nFrom ")
+        yield from _message(unquoted, f"mail{number}")
 
 
 def _message(data: bytes, place: str) -> Iterator[Part | UnreadablePlace]:
@@ -88,12 +89,15 @@ def _shown(headers: Mapping[str, str]) -> str:
 
 
 def _is_body(part: Message) -> bool:
-    return part.get_content_type() in ("text/plain", "text/html") and part.get_filename() is None
+    if part.get_content_type() not in ("text/plain", "text/html"):
+        return False
+    return part.get_filename() is None
 
 
 def _text(part: Message) -> str:
     data = part.get_payload(decode=True)
-    data = data if isinstance(data, bytes) else b""
+    if not isinstance(data, bytes):
+        data = b""
     try:
         text = data.decode(part.get_content_charset("utf-8"))
     except (LookupError, ValueError):  # an unknown charset, or bytes that are not of it
@@ -118,12 +122,17 @@ def _sender(header: str) -> str:
     A stranger may have any name, and would correct what the real sender has written.
     """
     found = _NAMED_ADDRESS.match(header)
-    name, address = (found[1].strip(' "'), found[2]) if found else ("", header)
+    if found:
+        name, address = (found[1].strip(' "'), found[2])
+    else:
+        name, address = ("", header)
     room = max(0, _MAX_ROLE_CHARS - len(address) - 1)
     sender = one_line(" ".join(dict.fromkeys((name[:room], address))), _MAX_ROLE_CHARS)
     # Or a mail from "user" would be shown as words of the user.
     is_role = sender.casefold() in PROVIDERS_ROLES
-    return sender if sender.isprintable() and not is_role else ""
+    if sender.isprintable() and not is_role:
+        return sender
+    return ""
 
 
 def _timestamp(header: str) -> str:
@@ -131,4 +140,6 @@ def _timestamp(header: str) -> str:
         sent = parsedate_to_datetime(header)
     except (ValueError, OverflowError):
         return ""
-    return (sent.replace(tzinfo=UTC) if sent.tzinfo is None else sent).isoformat()
+    if sent.tzinfo is None:
+        sent = sent.replace(tzinfo=UTC)
+    return sent.isoformat()

@@ -56,13 +56,19 @@ def table_pieces(rows: Iterable[Row]) -> Iterator[Piece]:
     filled = [row for row in rows if row.text.strip()]
     titles = list(takewhile(_is_title, filled[:_MAX_TITLES]))
     below = filled[len(titles) :]
-    header = below[0] if len(below) > 1 and _is_header(below[0].cells) else None
+    header = None
+    if len(below) > 1 and _is_header(below[0].cells):
+        header = below[0]
     body = below[1:] if header else filled
-    top = "".join(f"{row.text}\n" for row in (*titles, header)) if header else ""
-    if header and len(top) > MAX_HEAD_CHARS:
-        top = f"{header.text}\n" if len(header.text) <= MAX_HEAD_CHARS else ""
-        if titles:
-            yield _group("", titles)
+    top = ""
+    if header:
+        top = "".join(f"{row.text}\n" for row in (*titles, header))
+        if len(top) > MAX_HEAD_CHARS:
+            top = ""
+            if len(header.text) <= MAX_HEAD_CHARS:
+                top = f"{header.text}\n"
+            if titles:
+                yield _group("", titles)
     room = TARGET_CHARS - row_size(top)
     group: list[Row] = []
     size = 0
@@ -83,7 +89,8 @@ def table_pieces(rows: Iterable[Row]) -> Iterator[Piece]:
 
 
 def _group(top: str, rows: Sequence[Row]) -> Piece:
-    return Piece(rows[0].first, rows[-1].last, 0, top + "\n".join(row.text for row in rows), "")
+    lines = "\n".join(row.text for row in rows)
+    return Piece(rows[0].first, rows[-1].last, 0, top + lines, "")
 
 
 def _large_row(row: Row, header: Row | None) -> Iterator[Piece]:
@@ -92,10 +99,14 @@ def _large_row(row: Row, header: Row | None) -> Iterator[Piece]:
     lines = []
     for name, cell in zip_longest(names, row.cells, fillvalue=""):
         if cell.strip():
-            lines.append(f"{name}: {cell}" if name else cell)
+            if name:
+                cell = f"{name}: {cell}"
+            lines.append(cell)
     pieces = list(cut("\n".join(lines), Syntax.CODE))
     for part, piece in enumerate(pieces, 1):
-        yield Piece(row.first, row.last, part if len(pieces) > 1 else 0, piece.text, "")
+        if len(pieces) == 1:
+            part = 0
+        yield Piece(row.first, row.last, part, piece.text, "")
 
 
 def _records(lines: Sequence[str], delimiter: str) -> Iterator[Row]:
@@ -112,7 +123,8 @@ def _delimiter(lines: Sequence[str]) -> str:
 
     def fit(delimiter: str) -> tuple[int, int]:
         counts = [line.count(delimiter) for line in lines if line.strip()]
-        return sum(count == counts[0] > 0 for count in counts), sum(counts)
+        like_first = sum(count == counts[0] > 0 for count in counts)
+        return like_first, sum(counts)
 
     return max(_DELIMITERS, key=fit)
 
@@ -128,10 +140,12 @@ def _is_header(cells: Sequence[str]) -> bool:
 
     The first ones may be empty, as beside the columns of a table. Years in a row are names.
     """
-    given = list(dropwhile(lambda name: not name, (cell.strip() for cell in cells)))
+    stripped = map(str.strip, cells)
+    given = list(dropwhile(lambda name: not name, stripped))
     years = [int(name) for name in given if _YEAR.fullmatch(name)]
     names = given
-    if len(years) > 1 and {abs(later - year) for year, later in pairwise(years)} == {1}:
+    steps = {abs(later - year) for year, later in pairwise(years)}
+    if steps == {1}:
         names = [name for name in given if not _YEAR.fullmatch(name)]
     are_names = all(
         name and not name.replace(".", "").replace(",", "").lstrip("-+").isdigit() for name in names
@@ -156,7 +170,8 @@ def read_pptx(data: bytes) -> Iterator[Part]:
         texts = list(_texts(slide.shapes))
         if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
             notes = slide.notes_slide.notes_text_frame.text
-            texts += [f"Notes: {notes}"] if notes.strip() else []
+            if notes.strip():
+                texts.append(f"Notes: {notes}")
         metadata: JSONDict = {"slide": number}
         title = slide.shapes.title
         if title is not None and title.text_frame.text.strip():

@@ -109,7 +109,11 @@ class IngestReport:
         Args:
             items: The word for the items.
         """
-        files = [f"{len(getattr(self, name)):,} {name}" for name in _COUNTED if getattr(self, name)]
+        files = []
+        for name in _COUNTED:
+            number = len(getattr(self, name))
+            if number:
+                files.append(f"{number:,} {name}")
         counted = f"{self.items_added:,} added, {self.items_removed:,} removed"
         return f"{', '.join(files) or 'none'}; {items}: {counted}"
 
@@ -118,7 +122,10 @@ class IngestReport:
         lines = []
         for reason, group in self.reasons.items():
             details = {skipped.detail for skipped in group}
-            why = group[0].why if len(details) == 1 else reason
+            if len(details) == 1:
+                why = group[0].why
+            else:
+                why = reason
             names = [fitted(skipped.source, 60, tail=40) for skipped in group[:_SHOWN_SOURCES]]
             lines.append(
                 f"skipped {len(group):,}, {why}: "
@@ -219,11 +226,13 @@ def _passages(file: SourceFile, part: Part) -> Iterator[Passage]:
         }
         if part.numbered:
             metadata["lines"] = [piece.first, piece.last]
-            place = f"{part.place}L{piece.first}-{piece.last}" + (
-                f".{piece.part}" if piece.part else ""
-            )
+            place = f"{part.place}L{piece.first}-{piece.last}"
+            if piece.part:
+                place += f".{piece.part}"
         else:
-            place = part.place + (f".{number}" if len(pieces) > 1 else "")
+            place = part.place
+            if len(pieces) > 1:
+                place += f".{number}"
         if piece.title:
             metadata["title"] = piece.title
             if part.headed:

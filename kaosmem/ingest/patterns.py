@@ -120,4 +120,6 @@ def _segment(name: str) -> str:
 
     An escaped character becomes a class, and `^` in a class becomes `!`.
     """
-    return name if name == "**" else _ESCAPED.sub(r"[\1]", name).replace("[^", "[!")
+    if name == "**":
+        return name
+    return _ESCAPED.sub(r"[\1]", name).replace("[^", "[!")

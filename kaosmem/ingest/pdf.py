@@ -33,7 +33,8 @@ def read_pdf(data: bytes) -> Iterator[Part | UnreadablePlace]:
     for number, page in enumerate(reader.pages, 1):
         try:
             contents = page.get_contents()
-            size += len(contents.get_data()) if contents is not None else 0
+            if contents is not None:
+                size += len(contents.get_data())
             check_expansion(size, len(data))
             text = storable(_LEADERS.sub(" … ", page.extract_text()))
         except UnreadableError:

@@ -25,6 +25,9 @@ from kaosmem.ingest.segments import (
 )
 from kaosmem.types import JSONObject
 
+_Spans: TypeAlias = list[tuple[int, int]]
+"""The places of the first segment of each piece, and after its last one."""
+
 TARGET_CHARS = 1_200
 """Neighbours are put together up to this size."""
 SMALL_CHARS = 300
@@ -96,19 +99,22 @@ def _with_extra(text: str, segments: list[Segment]) -> list[Segment]:
     extra = 0
     for segment in segments:
         line = text[segment.start : segment.end]
-        size = row_size(line) if line.lstrip().startswith("|") else size_of(line)
+        if line.lstrip().startswith("|"):
+            size = row_size(line)
+        else:
+            size = size_of(line)
         extra += size - len(line)
         found.append(segment._replace(extra=extra))
     return found
 
 
-def _spans(segments: list[Segment]) -> list[tuple[int, int]]:
+def _spans(segments: list[Segment]) -> _Spans:
     """Return where pieces begin and end among the segments.
 
     A piece is larger than MAX_CHARS only if it is a single segment.
     """
     strengths = [segment.strength for segment in segments]
-    spans: list[tuple[int, int]] = []
+    spans: _Spans = []
     to_cut = [(0, len(segments))]
     while to_cut:
         begin, end = to_cut.pop()
@@ -125,7 +131,7 @@ def _joined(
     segments: list[Segment],
     strengths: list[int],
     edges: list[int],
-) -> list[tuple[int, int]]:
+) -> _Spans:
     """Return the spans between edges, which are of one strength, with small neighbours joined.
 
     A small span within a function, list or paragraph, beside one that will have to be cut, becomes
@@ -134,7 +140,7 @@ def _joined(
     strength = strengths[edges[1]]
     limit = SMALL_CHARS if strength > PARAGRAPH else TARGET_CHARS
     is_inside = GLUED < strength < PARAGRAPH
-    spans: list[tuple[int, int]] = []
+    spans: _Spans = []
     for begin, end in pairwise(edges):
         if spans:
             first, last = spans[-1]
@@ -157,13 +163,16 @@ def _chars(
     end: int,
 ) -> int:
     """Return the size of a piece with what it repeats."""
-    before = segments[begin - 1].extra if begin else 0
+    if begin:
+        before = segments[begin - 1].extra
+    else:
+        before = 0
     chars = segments[end - 1].end - segments[begin].start
     return row_size(segments[begin].head) + chars + segments[end - 1].extra - before
 
 
 def _join_back(
-    spans: list[tuple[int, int]],
+    spans: _Spans,
     segments: list[Segment],
     strengths: list[int],
     is_inside: bool,
@@ -185,7 +194,9 @@ def _join_back(
 def _title(paths: list[Path]) -> Path:
     """Return the common beginning of the paths that are not empty."""
     named = list(filter(None, paths))
-    return shared_path(min(named), max(named)) if named else ()
+    if named:
+        return shared_path(min(named), max(named))
+    return ()
 
 
 def _parts(line: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kaosmem.ingest.files import decoded_text, one_line, storable
 from kaosmem.ingest.pieces import Part, Piece, Syntax, UnreadablePlace, cut
@@ -41,21 +41,25 @@ def read_jsonl(data: bytes) -> Iterator[Part | UnreadablePlace]:
     for number, line in enumerate(decoded_text(data).split("\n"), 1):
         if not line.strip():
             continue
+        place = f"L{number}"
         try:
             record = parsed(line)
         except ValueError as error:
-            yield UnreadablePlace(f"L{number}", "not JSON", str(error))
+            yield UnreadablePlace(place, "not JSON", str(error))
             continue
         if record.fields.get("timestamp") and utc_time(record.fields) is None:
-            yield UnreadablePlace(f"L{number}", "timestamp is no time", _TIMELESS)
+            yield UnreadablePlace(place, "timestamp is no time", _TIMELESS)
             del record.fields["timestamp"]
-        pieces = [Piece(number, number, 0, record.text, "")] if record.text else []
+        if record.text:
+            pieces = [Piece(number, number, 0, record.text, "")]
+        else:
+            pieces = []
         if len(record.text) > MAX_RECORD_CHARS:
             pieces = list(cut(record.text, Syntax.MARKDOWN))
         metadata = {"lines": [number, number], **record.fields}
         # The title of a record is its own; of one that is cut, headings are no titles.
         untitled = [piece._replace(title="") for piece in pieces]
-        yield Part(untitled, f"L{number}", metadata=metadata, role=record.role)
+        yield Part(untitled, place, metadata=metadata, role=record.role)
 
 
 def parsed(line: str) -> TextRecord:
@@ -110,7 +114,9 @@ def _scalar(value: JSONValue) -> str | int | float | None:
         return one_line(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
         return value
-    return value if isinstance(value, float) and math.isfinite(value) else None
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return None
 
 
 def _timestamp(stated: str | float | None) -> str | float | None:
@@ -138,12 +144,13 @@ def read_notebook(data: bytes) -> Iterator[Part]:
         metadata = {"cell": number}
         if source:
             yield Part(cut(source, syntax), f"cell{number}", metadata=metadata)
-        output = storable("\n".join(_texts(cell.get("outputs", ()))))[:_MAX_OUTPUT_CHARS]
+        outputs = _texts(cell.get("outputs", ()))
+        output = storable("\n".join(outputs))[:_MAX_OUTPUT_CHARS]
         if output:
             yield Part(cut(output, Syntax.CODE), f"cell{number}-output", metadata=metadata)
 
 
-def _texts(outputs: Iterable[dict[str, Any]]) -> Iterator[str]:
+def _texts(outputs: Iterable[JSONDict]) -> Iterator[str]:
     for output in outputs:
         if output["output_type"] == "error":
             yield f"{output.get('ename', 'error')}: {output.get('evalue', '')}"
@@ -152,4 +159,6 @@ def _texts(outputs: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def _joined(lines: str | list[str]) -> str:
-    return lines if isinstance(lines, str) else "".join(lines)
+    if isinstance(lines, str):
+        return lines
+    return "".join(lines)

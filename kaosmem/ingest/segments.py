@@ -132,7 +132,10 @@ def size_of(text: str) -> int:
     >>> size_of("rent"), size_of("\u79df\u91d1")
     (4, 6)
     """
-    return len(text) + (0 if text.isascii() else (_WIDTH - 1) * len(_WIDE.findall(text)))
+    size = len(text)
+    if not text.isascii():
+        size += (_WIDTH - 1) * len(_WIDE.findall(text))
+    return size
 
 
 def row_size(text: str) -> int:
@@ -147,7 +150,9 @@ def row_size(text: str) -> int:
 def shared_path(one: Path, other: Path) -> Path:
     """Return the common beginning of two paths."""
     depth = 0
-    while one[depth : depth + 1] and one[depth : depth + 1] == other[depth : depth + 1]:
+    for own, others in zip(one, other, strict=False):
+        if own != others:
+            break
         depth += 1
     return one[:depth]
 
@@ -174,7 +179,10 @@ def code_segments(text: str) -> list[Segment]:
     segments = []
     scopes = _Scopes()
     for position, line in enumerate(lines):
-        before = lines[position - 1].bare if position else ""
+        if position:
+            before = lines[position - 1].bare
+        else:
+            before = ""
         follows = _follows(line.bare, before)
         if not follows and not _LEADS.match(line.bare):
             scopes.leave(line.indent)
@@ -207,11 +215,12 @@ def _lines(text: str) -> list[_Line]:
     last = -1  # the first line begins a paragraph
     for number, line in enumerate(text.split("\n"), 1):
         bare = line.strip()
+        end = start + len(line)
         if bare:
             indent = len(line) - len(line.lstrip())
-            lines.append(_Line(number, start, start + len(line), bare, indent, number - last > 1))
+            lines.append(_Line(number, start, end, bare, indent, number - last > 1))
             last = number
-        start += len(line) + 1
+        start = end + 1
     return lines
 
 
@@ -253,7 +262,10 @@ def _defined(lines: list[_Line], position: int) -> str:
     bare = lines[position].bare[:_MAX_HEADING_CHARS]
     definition = _DEFINITION.match(bare)
     if definition is None:
-        following = lines[position + 1].bare if position + 1 < len(lines) else ""
+        if position + 1 < len(lines):
+            following = lines[position + 1].bare
+        else:
+            following = ""
         if bare.endswith("{") or following == "{":
             definition = _CALLABLE.fullmatch(bare)
     return definition[1] if definition else ""
@@ -284,7 +296,10 @@ def _prose_segments(
         heading = heading_at(lines, position) if may_be_heading else None
         if heading is None:
             _put_under(scopes.path, segments, above)
-            strength = fenced[position] if position in fenced else _strength(lines, position)
+            if position in fenced:
+                strength = fenced[position]
+            else:
+                strength = _strength(lines, position)
             segments.append(_segment(line, GLUED if above else strength, scopes.path))
             above = 0
             position += 1
@@ -292,7 +307,10 @@ def _prose_segments(
         level = _level(heading, styles)
         scopes.enter(level, heading.text)
         for number, each in enumerate(lines[position : position + heading.lines]):
-            strength = GLUED if above or number else HEADING - level
+            if above or number:
+                strength = GLUED
+            else:
+                strength = HEADING - level
             segments.append(_segment(each, strength, scopes.path))
         above += heading.lines
         position += heading.lines
@@ -327,7 +345,10 @@ def _under_table_heads(
             segments[position] = segments[position]._replace(head=head)
         elif _is_below_names(line.bare) and "|" in lines[position - 1].bare:
             names = text[lines[position - 1].start : line.end] + "\n"
-            head = names if len(names) <= MAX_HEAD_CHARS else ""
+            if len(names) <= MAX_HEAD_CHARS:
+                head = names
+            else:
+                head = ""
             segments[position] = segments[position]._replace(strength=GLUED)
     return segments
 
@@ -347,14 +368,19 @@ def _level(heading: _Heading, styles: list[int | str]) -> int:
 
 def _strength(lines: list[_Line], position: int) -> int:
     line = lines[position]
-    before = lines[position - 1].bare if position else ""
+    if position:
+        before = lines[position - 1].bare
+    else:
+        before = ""
     if line.after_blank:
         return _indented(PARAGRAPH, line.indent) - before.endswith(":")
     if line.bare.startswith("|"):
         return _ROW
     if _ITEM.match(line.bare):
         return _indented(LINE, line.indent)
-    return _AFTER_SENTENCE if before.rstrip("\"')]”’*_")[-1:] in tuple(".!?。") else _ANY_LINE
+    if before.rstrip("\"')]”’*_")[-1:] in tuple(".!?。"):
+        return _AFTER_SENTENCE
+    return _ANY_LINE
 
 
 def _markdown_heading(lines: list[_Line], position: int) -> _Heading | None:
@@ -363,7 +389,9 @@ def _markdown_heading(lines: list[_Line], position: int) -> _Heading | None:
         return None
     if line.bare[0] == "#":
         heading = _ATX.fullmatch(line.bare)
-        return _Heading(len(heading[1]), heading[2]) if heading else None
+        if heading:
+            return _Heading(len(heading[1]), heading[2])
+        return None
     underline = _line_under(lines, position)
     if underline[:1] not in ("=", "-") or not _ADORNMENT.fullmatch(underline):
         return None
@@ -383,7 +411,9 @@ def _text_heading(lines: list[_Line], position: int) -> _Heading | None:
         return _heading_alone(lines, position)
     if _ADORNMENT.fullmatch(line.bare):
         over = position + 2 < len(lines) and lines[position + 2].bare == line.bare
-        return _Heading(line.bare[:2], underline, 3) if over else None
+        if over:
+            return _Heading(line.bare[:2], underline, 3)
+        return None
     is_long = len(underline) >= max(3, min(len(line.bare), 4))
     if line.indent or not is_long or not _ADORNMENT.fullmatch(underline):
         return None
@@ -398,7 +428,9 @@ def _heading_alone(lines: list[_Line], position: int) -> _Heading | None:
     clause = _CLAUSE.fullmatch(line.bare)
     if clause:
         return _Heading(clause[1].upper(), line.bare)
-    return _Heading("CAPITALS", line.bare) if _CAPITALS.fullmatch(line.bare) else None
+    if _CAPITALS.fullmatch(line.bare):
+        return _Heading("CAPITALS", line.bare)
+    return None
 
 
 def _line_under(lines: list[_Line], position: int) -> str:
@@ -416,8 +448,11 @@ def _fenced(lines: list[_Line]) -> dict[int, int]:
     for position, line in enumerate(lines):
         if fence:
             closes = line.bare.startswith(fence) and not line.bare.strip(fence[0])
-            inside[position] = GLUED if closes else _IN_FENCE + _ROW * line.after_blank
-            fence = "" if closes else fence
+            if closes:
+                inside[position] = GLUED
+                fence = ""
+            else:
+                inside[position] = _IN_FENCE + _ROW * line.after_blank
         elif line.bare[0] in "`~" and (opening := _FENCE.match(line.bare)):
             fence = opening[0]
     return inside

@@ -154,4 +154,6 @@ def _only_places(table: Element) -> bool:
 def _spanned(cell: Element, attribute: str) -> int:
     """Return how many columns or rows a cell takes."""
     stated = str(cell.attrs.get(attribute, ""))
-    return max(1, int(stated)) if stated.isdecimal() else 1
+    if stated.isdecimal():
+        return max(1, int(stated))
+    return 1

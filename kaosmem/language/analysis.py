@@ -211,16 +211,16 @@ _PART_CHARS = 1 << 16
 
 
 def words_of(text: str) -> Iterable[str]:
-    r"""Return the words of a text, as `str.split` finds them, in little memory: of a long text, a part at a time.
+    r"""Return the words of a text, as `str.split` finds them, in little memory.
+
+    A long text is split a part at a time.
 
     >>> list(words_of("It rained.\nWe stayed in."))
     ['It', 'rained.', 'We', 'stayed', 'in.']
     """
-    return (
-        text.split()
-        if len(text) <= _PART_CHARS
-        else chain.from_iterable(map(str.split, _parts(text)))
-    )
+    if len(text) <= _PART_CHARS:
+        return text.split()
+    return chain.from_iterable(map(str.split, _parts(text)))
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -228,7 +228,10 @@ def _parts(text: str) -> Iterator[str]:
     start = 0
     while start < len(text):
         gap = _WHITE_SPACE.search(text, start + _PART_CHARS)
-        end = gap.start() if gap else len(text)
+        if gap:
+            end = gap.start()
+        else:
+            end = len(text)
         yield text[start:end]
         start = end
 
@@ -325,7 +328,10 @@ def _chunk_terms(chunk: str) -> Iterator[str]:
 
 def _spaced_terms(run: str) -> Iterator[str]:
     for token in _TOKEN.findall(run):
-        yield from _lone_word_terms(token) if token.isalpha() else _token_terms(token)
+        if token.isalpha():
+            yield from _lone_word_terms(token)
+        else:
+            yield from _token_terms(token)
 
 
 def _token_terms(token: str) -> Iterator[str]:
@@ -354,7 +360,9 @@ def _lone_word_terms(word: str) -> tuple[str, ...]:
         return terms
     word = word[:MAX_WORD_CHARS]
     if word.isascii():
-        parts = iter(()) if _IDENTIFIER.search(word) else compound_parts(word)
+        if _IDENTIFIER.search(word):
+            return terms
+        parts = compound_parts(word)
     elif _GERMANIC.fullmatch(word):
         parts = compound_parts(plain_forms(word.casefold())[0], foreign=True)
     else:
@@ -365,18 +373,20 @@ def _lone_word_terms(word: str) -> tuple[str, ...]:
 @remembered(1 << 16)  # source code has few words in many chunks
 def _word_terms(word: str) -> tuple[str, ...]:
     word = word[:MAX_WORD_CHARS]
-    if word.casefold() in STOP_WORDS:
+    folded = word.casefold()
+    if folded in STOP_WORDS:
         return ()
     forms = [word]
-    if not word.casefold().isascii():
-        forms += plain_forms(word.casefold())
+    if not folded.isascii():
+        forms += plain_forms(folded)
     elif word[0].isdigit():
         forms = _number_forms(word)
     elif _IDENTIFIER.search(word):
         forms += (part for part in _PART.findall(word) if len(part) > 1 or part.isdigit())
+    terms = [*map(_stem, forms)]
     if "'" in word:
-        return tuple(filter(None, (*map(_stem, forms), *_elided_terms(word.casefold()))))
-    return tuple(filter(None, map(_stem, forms)))
+        terms += _elided_terms(folded)
+    return tuple(filter(None, terms))
 
 
 def _number_forms(word: str) -> list[str]:
@@ -385,11 +395,16 @@ def _number_forms(word: str) -> list[str]:
     if found is None:
         return [word]
     number, unit = found.groups()
-    return [number] if unit in _ORDINAL else [word, number, unit]
+    if unit in _ORDINAL:
+        return [number]
+    return [word, number, unit]
 
 
 def _elided_terms(word: str) -> Iterator[str]:
-    """Yield the terms that an apostrophe joins, as in `l'avocat`: of more than one letter, and no ending."""
+    """Yield the terms that an apostrophe joins, as in `l'avocat`.
+
+    They have more than one letter, and are no ending.
+    """
     parts = _POSSESSIVE.sub("", word).split("'")
     if len(parts) > 1 and word not in STOP_WORDS:
         yield from chain.from_iterable(_word_terms(part) for part in parts if len(part) > 1)
@@ -402,7 +417,10 @@ def _stem(word: str) -> str:
         folded = unicodedata.normalize("NFKC", folded)
     if folded in STOP_WORDS:
         return ""
-    bare = _POSSESSIVE.sub("", folded) if "'" in folded else folded
+    if "'" in folded:
+        bare = _POSSESSIVE.sub("", folded)
+    else:
+        bare = folded
     if bare in STOP_WORDS:
         return ""
     return (not bare.isascii() and stem_of_script(bare)) or _english_stemmer()(_american(bare))

@@ -57,10 +57,14 @@ class _Allowed:
         if self._target == "match":
             start = found.start()
             before = _NAME_BEFORE.search(text, max(0, start - _MAX_NAME_CHARS), start)
-            return (before[0] if before else "") + found[0]
+            if before:
+                return before[0] + found[0]
+            return found[0]
+        begin = text.rfind("\n", 0, found.start()) + 1
         end = text.find("\n", found.end())
-        line = text[text.rfind("\n", 0, found.start()) + 1 : end if end >= 0 else len(text)]
-        return line[: 4 * _OVERLAP_CHARS]
+        if end < 0:
+            end = len(text)
+        return text[begin:end][: 4 * _OVERLAP_CHARS]
 
 
 class _Rule:
@@ -129,7 +133,8 @@ def without_credentials(text: str) -> str:
     >>> without_credentials("Use postgres://app:x7Tq9@db.example.com/shop")
     'Use postgres://app:[credential]@db.example.com/shop'
     """
-    text = _PRIVATE_KEY.sub(LEFT_OUT, text) if "PRIVATE KEY" in text else text
+    if "PRIVATE KEY" in text:
+        text = _PRIVATE_KEY.sub(LEFT_OUT, text)
     spans: set[tuple[int, int]] = set()
     for begin in range(0, max(1, len(text) - _OVERLAP_CHARS), _WINDOW_CHARS - _OVERLAP_CHARS):
         for start, end in _spans(text[begin : begin + _WINDOW_CHARS]):

@@ -155,7 +155,10 @@ def _calendar_period(
         return Period(first, first.replace(month=12, day=31))
     if unit in _WEEKDAYS:
         back = (today.weekday() - _WEEKDAYS.index(unit)) % 7
-        ago = 7 if ago and back == 0 else back
+        if ago and back == 0:
+            ago = 7
+        else:
+            ago = back
     day = today - timedelta(days=ago)
     return Period(day, day)
 
@@ -206,9 +209,12 @@ class PastQuestion:
                 start = _midnight(min(period.first for period in self.periods))
                 wanted += [each for each in past if each.valid_from < start][-1:]
         else:
-            wanted += past[-1:] if "previous" in self.which else ()
-            wanted += past[:1] if "first" in self.which else ()
-            wanted += reversed(past) if "ever" in self.which else ()
+            if "previous" in self.which:
+                wanted += past[-1:]
+            if "first" in self.which:
+                wanted += past[:1]
+            if "ever" in self.which:
+                wanted += reversed(past)
             wanted += [each for each in reversed(past) if each.item in found]
         return list({id(each): each for each in wanted}.values())
 
@@ -254,11 +260,16 @@ class PastCues:
             periods: The question's "last week" and the like as days.
         """
         raw = text.casefold()
-        both = raw if raw.isascii() else f"{raw} | {fold_script(raw)}"
+        if raw.isascii():
+            both = raw
+        else:
+            both = f"{raw} | {fold_script(raw)}"
         patterns = self._patterns_for(text)
         which = frozenset(each for each, pattern in patterns.items() if pattern.search(both))
         found = dict.fromkeys((*periods, *map(_period, self._reader.read(text))))
-        return PastQuestion(which, tuple(found)) if which or found else None
+        if which or found:
+            return PastQuestion(which, tuple(found))
+        return None
 
     def _patterns_for(self, text: str) -> Mapping[str, re.Pattern[str]]:
         """Return the patterns of the words in each list, of those that an ASCII text may have."""
@@ -298,8 +309,14 @@ def _any_of(patterns: Iterable[str]) -> str:
     spaced: list[str] = []
     unspaced: list[str] = []
     for pattern in patterns:
-        (unspaced if _UNSPACED.search(pattern) else spaced).append(pattern)
-    found = [_whole("|".join(spaced))] if spaced else []
+        if _UNSPACED.search(pattern):
+            unspaced.append(pattern)
+        else:
+            spaced.append(pattern)
+    if spaced:
+        found = [_whole("|".join(spaced))]
+    else:
+        found = []
     if unspaced:  # no other letter costs more than a look
         found.append(rf"(?=[\d{UNSPACED}])(?:{'|'.join(unspaced)})")
     return "|".join(found)
@@ -314,14 +331,19 @@ def _period(written: WrittenDate) -> Period:
     year, month, day, _ = written
     if day:
         return Period(written.first, written.first)
-    after = date(year + 1, 1, 1) if month in (0, 12) else date(year, month + 1, 1)
+    if month in (0, 12):
+        after = date(year + 1, 1, 1)
+    else:
+        after = date(year, month + 1, 1)
     return Period(written.first, after - timedelta(days=1))
 
 
 def _overlaps(version: Version[T], period: Period) -> bool:
     start = _midnight(period.first)
     end = _midnight(min(period.last, _LAST_DAY)) + timedelta(days=1)
-    return version.valid_from < end and (version.valid_until is None or version.valid_until > start)
+    if version.valid_until is not None and version.valid_until <= start:
+        return False
+    return version.valid_from < end
 
 
 def _midnight(day: date) -> datetime:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from itertools import chain, islice
+from itertools import islice
 from typing import Protocol, TypeVar
 
 from kaosmem.language.analysis import words_of
@@ -31,7 +31,9 @@ _WORDS_AT_ONCE = 10_000
 @once_per_item
 def statement(item: Item) -> int:
     """Return a number of 64 bits that duplicates share. That of an item with an image is 0."""
-    return statement_of(item.text) if _is_text(item) else 0
+    if _is_text(item):
+        return statement_of(item.text)
+    return 0
 
 
 def statement_of(text: str) -> int:
@@ -54,8 +56,10 @@ def _is_text(item: Item) -> bool:
     """Return whether an item's text is all that it holds."""
     if isinstance(item.content, str):
         return True
-    inner = (block.content for block in item.content if isinstance(block, ToolResultBlock))
-    parts = chain(item.content, *(each for each in inner if not isinstance(each, str)))
+    parts = [*item.content]
+    for block in item.content:
+        if isinstance(block, ToolResultBlock) and not isinstance(block.content, str):
+            parts += block.content
     return not any(isinstance(part, ImageBlock | OpaqueBlock) for part in parts)
 
 
@@ -103,7 +107,9 @@ class Shown:
             if None not in sources:
                 return sources[0]
         twin = self._by_statement.get(statement(item))
-        return None if twin is None or _is_newer(item, twin) else twin
+        if twin is None or _is_newer(item, twin):
+            return None
+        return twin
 
 
 def _is_newer(item: Item, twin: Item) -> bool:

@@ -48,7 +48,10 @@ def marks_of(text: str) -> Mapping[str, bool]:
             continue
         if len(plain) == 1 and plain.isascii() and not is_number:
             continue
-        following = words[place + 1][0] if place + 1 < len(words) else ""
+        if place + 1 < len(words):
+            following = words[place + 1][0]
+        else:
+            following = ""
         is_sure = is_number or is_address or _is_name(word, following)
         found[plain] = is_sure or found.get(plain, False)
     return found

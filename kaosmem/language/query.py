@@ -184,7 +184,10 @@ class Query:
             found: The items that match the words of the question.
         """
         begun = [each for each in versions if not self.begins_later(each.valid_from)]
-        chosen = [] if self.past is None else self.past.choose(begun, found)
+        if self.past is None:
+            chosen = []
+        else:
+            chosen = self.past.choose(begun, found)
         if self.now is not None and len(begun) < len(versions):
             for each in versions[:-1]:
                 end = each.valid_until
@@ -205,7 +208,10 @@ class Query:
         terms = {term for term in analyze(topic) if any(map(str.isalnum, term))}
         asking = _terms_of(_REQUESTS)
         is_request = topic != self.topic or not asking.isdisjoint(terms)
-        return bool(terms - asking - (_terms_of(_FORMS) if is_request else frozenset()))
+        telling = terms - asking
+        if is_request:
+            telling -= _terms_of(_FORMS)
+        return bool(telling)
 
     @cached_property
     def asks_what_happened(self) -> bool:
@@ -231,8 +237,9 @@ class Query:
 
     def admits(self, item: Item) -> bool:
         """Return whether an item held, and was known, at the times that the query asks for."""
-        has_begun = self.as_of is None or item.valid_from <= self.as_of
-        return has_begun and (self.known_at is None or item.created_at <= self.known_at)
+        if self.as_of is not None and item.valid_from > self.as_of:
+            return False
+        return self.known_at is None or item.created_at <= self.known_at
 
 
 @cache
@@ -266,8 +273,8 @@ def _last_question(text: str) -> str:
     """Return the end of a text's last sentence with a question mark, "" if there is none."""
     end = max(map(text.rfind, "?？؟")) + 1
     begin = text[max(0, end - _QUESTION_CHARS) : end]
-    ends = [at for at in sentence_ends(begin) if at < len(begin)]
-    return begin[ends[-1] if ends else 0 :].strip()
+    ends = [0, *(at for at in sentence_ends(begin) if at < len(begin))]
+    return begin[ends[-1] :].strip()
 
 
 def _rare_words(text: str) -> list[str]:

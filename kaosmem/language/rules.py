@@ -140,7 +140,10 @@ def _sentences(text: str) -> Iterator[tuple[str, bool]]:
 
 def _plain(sentence: str) -> str:
     """Return a sentence without its bullet, its number and its marks of Markdown."""
-    return _MARKDOWN.sub("", _BULLET.sub("", _MARKDOWN.sub("", sentence))).strip()
+    # The marks `#` and `>` may stand before a bullet, and after it.
+    bare = _MARKDOWN.sub("", sentence)
+    bare = _BULLET.sub("", bare)
+    return _MARKDOWN.sub("", bare).strip()
 
 
 def _is_hinted(text: str) -> bool:
@@ -149,7 +152,9 @@ def _is_hinted(text: str) -> bool:
 
 def fence_free(text: str) -> str:
     """Return a text without its code and quoted lines."""
-    return _FENCED.sub("\n", text) if "```" in text or ">" in text else text
+    if "```" in text or ">" in text:
+        return _FENCED.sub("\n", text)
+    return text
 
 
 class _Matcher(NamedTuple):
@@ -206,7 +211,8 @@ class _Recogniser:
     def is_rule(self, plain: str) -> bool:
         """Return whether a sentence is a rule without its marks, polite words or label."""
         bare = self._courtesies.sub("", plain)
-        return any(map(self._holds, dict.fromkeys((plain, bare, self._labels.sub("", bare)))))
+        unlabelled = self._labels.sub("", bare)
+        return any(map(self._holds, dict.fromkeys((plain, bare, unlabelled))))
 
     def _holds(self, sentence: str) -> bool:
         is_latin = _LATIN.fullmatch(sentence) is not None
@@ -263,4 +269,5 @@ def _matcher(patterns: Sequence[str]) -> _Matcher:
 
 def _joined(patterns: Sequence[str]) -> re.Pattern[str]:
     # Without any pattern, one that matches nothing.
-    return re.compile("|".join(f"(?:{each})" for each in patterns) or r"(?!)", re.IGNORECASE)
+    alternatives = "|".join(f"(?:{each})" for each in patterns)
+    return re.compile(alternatives or r"(?!)", re.IGNORECASE)  # without any, nothing matches

@@ -183,7 +183,9 @@ def stem_of_script(word: str) -> str | None:
     if _STEM_HINDI.fullmatch(word):
         return _HINDI_SUFFIX.sub("", word)
     # Snowball leaves the iota of some forms of a word and not of others.
-    return snowball("greek")(word).removesuffix("ι") if _STEM_GREEK.fullmatch(word) else None
+    if _STEM_GREEK.fullmatch(word):
+        return snowball("greek")(word).removesuffix("ι")
+    return None
 
 
 # Source: Larkey et al. 2007, light10, with one suffix taken off instead of any number.
@@ -231,7 +233,9 @@ def plain_forms(word: str) -> list[str]:
     if not plain.isascii():
         return []
     spelled = without_marks(word.translate(_IN_TWO_LETTERS).translate(_PLAIN))
-    return [plain] if spelled == plain else [plain, spelled]
+    if spelled == plain:
+        return [plain]
+    return [plain, spelled]
 
 
 def without_marks(word: str) -> str:

@@ -56,7 +56,9 @@ def cut_at_sentence(
     words = _longest(
         text, [match.start() for match in _WORD_END.finditer(text)], most, count, end=_ELLIPSIS
     )
-    return sentences if len(sentences) >= _LEAST_SHARE * len(words) else words
+    if len(sentences) >= _LEAST_SHARE * len(words):
+        return sentences
+    return words
 
 
 def _longest(
@@ -73,4 +75,6 @@ def _longest(
         return text[:at].rstrip() + end
 
     fitting = bisect_right(ends, most, key=lambda at: count(cut(at)))
-    return cut(ends[fitting - 1]) if fitting else ""
+    if fitting:
+        return cut(ends[fitting - 1])
+    return ""

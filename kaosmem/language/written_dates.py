@@ -127,7 +127,10 @@ class DateReader:
         if month:
             return month, _day(words[-2])
         day = _day(words[-1])
-        month = self._month(words[-2]) if day else 0
+        if day:
+            month = self._month(words[-2])
+        else:
+            month = 0
         return month, day if month else 0
 
     def _month(self, word: str) -> int:
@@ -136,12 +139,16 @@ class DateReader:
         if word in self._months:
             return self._months[word]
         beginning = self._any_beginning.match(word)
-        return self._beginnings[beginning[0]] if beginning else 0
+        if beginning:
+            return self._beginnings[beginning[0]]
+        return 0
 
 
 def _day(word: str) -> int:
     found = _DAY.fullmatch(word)
-    return int(found[1]) if found else 0
+    if found:
+        return int(found[1])
+    return 0
 
 
 @cache

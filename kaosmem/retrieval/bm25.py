@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kaosmem.retrieval.columns import Int64s, UInt32s
+    from kaosmem.retrieval.columns import Int32s, Int64s, UInt32s
     from kaosmem.retrieval.dumps import StoredColumns
 
 WEIGHT_BITS = 16
@@ -68,8 +68,12 @@ def _rising(
     count: int,
 ) -> Int64s:
     """Return `count` numbers: all below `exact`, then `steps` to each power of two."""
-    later = [(exact * (steps + n % steps) // steps) << n // steps for n in range(count - exact)]
-    return np.array([*range(exact), *later], np.int64)
+    numbers = [*range(exact)]
+    for later in range(count - exact):
+        doublings, step = divmod(later, steps)
+        number = exact + exact * step // steps
+        numbers.append(number << doublings)
+    return np.array(numbers, np.int64)
 
 
 TIMES = _rising(64, 16, 256)
@@ -106,7 +110,7 @@ class Saturation(NamedTuple):
         width: Size of a row.
     """
 
-    shares: NDArray[np.int32]
+    shares: Int32s
     width: int
 
 
@@ -148,8 +152,8 @@ class BM25(NamedTuple):
 
         The length 0 has the share 0: it is that of a removed entry.
         """
-        norms = np.array(self.norms(average_x256, LENGTHS[:lengths].tolist()), np.int64)
-        shares = share_of(TIMES[:times, None], norms).astype(np.int32)
+        norms = self.norms(average_x256, LENGTHS[:lengths].tolist())
+        shares = share_of(TIMES[:times, None], np.array(norms, np.int64)).astype(np.int32)
         shares[:, 0] = 0
         return Saturation(shares.ravel(), lengths)
 
@@ -197,9 +201,11 @@ class Segment(NamedTuple):
         """Return the postings of each term."""
         if not len(self.terms):
             return [self.packed[:0]] * len(numbers)
-        places = np.minimum(self.terms.searchsorted(numbers), len(self.terms) - 1)
+        places = self.terms.searchsorted(numbers)
+        places = np.minimum(places, len(self.terms) - 1)
         starts = self.starts[places]
-        stops = np.where(self.terms[places] == numbers, self.starts[places + 1], starts)
+        are_known = self.terms[places] == numbers
+        stops = np.where(are_known, self.starts[places + 1], starts)
         bounds = zip(starts.tolist(), stops.tolist(), strict=True)
         return [self.packed[start:stop] for start, stop in bounds]
 
@@ -215,20 +221,24 @@ def segment_of(
         values: Numbers of the terms of the entries, one entry after another.
         sizes: How many terms each entry has.
     """
-    slots = np.repeat(np.arange(first, first + len(sizes), dtype=np.uint64), sizes)
-    keys = values.astype(np.uint64) << np.uint64(32) | slots
+    # A key is term << 32 | slot, so that one sort orders the postings by both.
+    slot_bits = np.uint64(32)
+    slots = np.arange(first, first + len(sizes), dtype=np.uint64)
+    keys = values.astype(np.uint64) << slot_bits | np.repeat(slots, sizes)
     keys.sort()
     starts = np.flatnonzero(are_changes(keys))
     times = np.diff(starts, append=len(keys))
     keys = keys[starts]
     packed = keys.astype(np.uint32) << np.uint32(TIMES_BITS) | times_codes(times)
-    return _segment((keys >> np.uint64(32)).astype(np.uint32), packed)
+    terms = keys >> slot_bits
+    return _segment(terms.astype(np.uint32), packed)
 
 
 def _segment(terms: UInt32s, packed: UInt32s) -> Segment:
     """Return a segment of postings in order of their terms."""
     starts = np.flatnonzero(are_changes(terms))
-    return Segment(terms[starts], np.append(starts, len(terms)), packed)
+    bounds = np.append(starts, len(terms))
+    return Segment(terms[starts], bounds, packed)
 
 
 def merged(segments: Sequence[Segment]) -> Segment:
@@ -246,7 +256,8 @@ def frozen_segments(values: UInt32s, sizes: Int64s) -> dict[str, NDArray[Any]]:
     for first in range(0, max(1, len(sizes)), _SORTED_AT_ONCE):
         own = sizes[first : first + _SORTED_AT_ONCE]
         stop = first + len(own)
-        segments.append(segment_of(values[starts[first] : starts[stop]], own, first))
+        terms = values[starts[first] : starts[stop]]
+        segments.append(segment_of(terms, own, first))
     frequencies = np.concatenate([each.frequencies for each in segments])
     return {
         "segments": np.array([len(each.terms) for each in segments], np.int64),
@@ -327,13 +338,14 @@ class Postings:
 
     def add(self, segment: Segment) -> None:
         """Take in the postings of the next slots."""
-        self._segments.append(segment)
-        while len(self._segments) > 1:
-            last = len(self._segments[-1].packed)
-            before = len(self._segments[-2].packed)
+        segments = self._segments
+        segments.append(segment)
+        while len(segments) > 1:
+            last = len(segments[-1].packed)
+            before = len(segments[-2].packed)
             if before > _GROWTH * last or before + last > _MAX_MERGED:
                 return
-            self._segments[-2:] = [merged(self._segments[-2:])]
+            segments[-2:] = [merged(segments[-2:])]
 
     def own(self) -> None:
         """Keep no memory of others."""

@@ -25,9 +25,7 @@ from kaosmem.retrieval.scores import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from kaosmem.retrieval.columns import Int64s
+    from kaosmem.retrieval.columns import Int32s, Int64s
     from kaosmem.retrieval.linear_index import LinearIndex
     from kaosmem.retrieval.second_hop import SecondHop
     from kaosmem.retrieval.text_index import Echoes
@@ -137,15 +135,18 @@ class Candidates:
         Args:
             values: By slot.
         """
-        return (_at(values, self._near[-step]) + _at(values, self._near[step])) // 2
+        before = _at(values, self._near[-step])
+        after = _at(values, self._near[step])
+        return (before + after) // 2
 
     def _of_kind(self) -> Signals:
         """Return the signals that only entries of some kind have, or only some queries ask for."""
         signals = self.index.likenesses(self)
         facts = self.index.facts.values[self.slots]
         # Three times the share of an entry's terms that are numbers, at most 1.
-        figures = 3 * ONE * facts["figures"].astype(np.int64) // np.maximum(1, facts["length"])
-        signals["asked_numbers"] = np.minimum(ONE, figures) * self._asked.is_for_number
+        figures = facts["figures"].astype(np.int64)
+        shares = 3 * ONE * figures // np.maximum(1, facts["length"])
+        signals["asked_numbers"] = np.minimum(ONE, shares) * self._asked.is_for_number
         if self._asked.quoted:
             phrases = map(self.index.numbers_of, self._asked.quoted)
             quoted = np.array([self.terms.having(terms) for terms in phrases])
@@ -186,7 +187,7 @@ class Candidates:
         rules = index.slots.ordinals[index.rules()]
         older = rules.searchsorted(index.slots.ordinals[self.slots], side="right")
         recency = 2 * ONE // 5 + 3 * ONE // 5 * older // max(1, len(rules))
-        recency = recency * index.facts.values["is_rule"][self.slots]
+        recency *= index.facts.values["is_rule"][self.slots]
         return {
             "words": self._words,
             "assistant": (roles == assistant) * ONE,
@@ -257,15 +258,15 @@ def _at(values: Int64s, slots: Int64s) -> Int64s:
     return np.where(slots >= 0, values[slots], 0)
 
 
-def best_of_source(numbers: NDArray[np.int32], scores: Int64s) -> Int64s:
+def best_of_source(numbers: Int32s, scores: Int64s) -> Int64s:
     """Return for each candidate the best score in its source, whose number is given."""
-    most = np.zeros(int(numbers.max(initial=0)) + 1, np.int64)
+    sources = int(numbers.max(initial=0)) + 1
+    most = np.zeros(sources, np.int64)
     np.maximum.at(most, numbers, scores)
-    found: Int64s = most[numbers]
-    return found
+    return most[numbers]
 
 
-def place_in_source(numbers: NDArray[np.int32], scores: Int64s) -> Int64s:
+def place_in_source(numbers: Int32s, scores: Int64s) -> Int64s:
     """Return 2 / (2 + n) for a candidate, where n others of its source have a better score."""
     order = np.lexsort((-scores, numbers))
     ordered = scores[order]
@@ -312,13 +313,15 @@ def _lower_tests(found: Candidates, added: Signals) -> None:
     is_test = found.signals["test_source"] > 0
     is_defining = (found.signals["definition"] > 0) & ~is_test
     if is_test.any() and is_defining.any():
-        surplus = int(sums[is_test].max()) - int(sums[is_defining].max()) + BELOW
+        best_test = int(sums[is_test].max())
+        best_definition = int(sums[is_defining].max())
+        surplus = best_test - best_definition + BELOW
         added["test_source"][is_test] -= max(0, surplus)
 
 
 def passage_scores(
     ordinals: Int64s,
-    numbers: NDArray[np.int32],
+    numbers: Int32s,
     chance: Int64s,
 ) -> Int64s:
     """Return the chances of the candidates near each candidate, on a logarithmic scale.
@@ -334,11 +337,14 @@ def passage_scores(
     at = ordinals[order]
     source = numbers[order]
     own = np.where(source > 0, chance[order], 0)
-    total = np.zeros(len(order), np.int64)
-    for step in range(1, min(REACH + 1, len(order))):
-        together = (at[step:] - at[:-step] <= REACH) & (source[step:] == source[:-step])
-        total[step:] += together * own[:-step]
-        total[:-step] += together * own[step:]
-    found = np.empty(len(order), np.int64)
+    size = len(order)
+    total = np.zeros(size, np.int64)
+    for step in range(1, min(REACH + 1, size)):
+        later = slice(step, None)
+        earlier = slice(-step)
+        together = (at[later] - at[earlier] <= REACH) & (source[later] == source[earlier])
+        total[later] += together * own[earlier]
+        total[earlier] += together * own[later]
+    found = np.empty(size, np.int64)
     found[order] = on_log_scale(total, _LITTLE)
     return found

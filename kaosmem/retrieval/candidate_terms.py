@@ -16,9 +16,7 @@ from kaosmem.retrieval.scores import ONE, share_of_best
 from kaosmem.retrieval.vocabulary import GRID, word_vectors
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from kaosmem.retrieval.columns import Int64s, Ragged
+    from kaosmem.retrieval.columns import Bools, Float64s, Int64s, Ragged
 
 MAX_TERMS = 256
 """So many of the first terms of an entry are looked at, which bounds the cost of a query."""
@@ -55,10 +53,10 @@ class TermCounts(NamedTuple):
     present: Int64s
     rows: Int64s
     places: Int64s
-    times: NDArray[np.float64]
+    times: Float64s
     size: int
 
-    def sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def sums(self, values: Float64s) -> Float64s:
         """Return the sum of the values of each candidate's rows.
 
         It is exact for whole numbers whose sums are below 2**53.
@@ -92,20 +90,22 @@ class CandidateTerms:
     def counts(self) -> TermCounts:
         """Return how often each candidate has each of its terms."""
         bits = int(self.numbers.max(initial=0)).bit_length()
+        numbers_room = 1 << bits
         keys = self.rows << bits | self.numbers
         if self.size << bits < 1 << 32:
             keys = keys.astype(np.uint32)  # sorted in half the time
         keys.sort()
         starts = np.flatnonzero(are_changes(keys))
         keys = keys[starts].astype(np.int64)
-        numbers = keys & (1 << bits) - 1
-        is_present = np.zeros(1 << bits, np.bool_)
+        numbers = keys & numbers_room - 1
+        is_present = np.zeros(numbers_room, np.bool_)
         is_present[numbers] = True
         present = np.flatnonzero(is_present)
-        place_of = np.empty(1 << bits, np.int64)
+        place_of = np.empty(numbers_room, np.int64)
         place_of[present] = np.arange(len(present))
-        times = np.diff(starts, append=len(self.numbers)).astype(np.float64)
-        return TermCounts(present, keys >> bits, place_of[numbers], times, self.size)
+        times = np.diff(starts, append=len(self.numbers))
+        rows = keys >> bits
+        return TermCounts(present, rows, place_of[numbers], times.astype(np.float64), self.size)
 
     def phrase_shares(self, terms: Sequence[int]) -> Int64s:
         """Return the score of each candidate for the pairs of neighbouring terms of a query.
@@ -118,13 +118,15 @@ class CandidateTerms:
         firsts = self.numbers[starts]
         seconds = self.numbers[starts + 1]
         for first, second in sorted(set(pairwise(terms))):
-            having = self.rows[starts[(firsts == first) & (seconds == second)]]
+            at = starts[(firsts == first) & (seconds == second)]
+            having = self.rows[at]
             having = having[are_changes(having)]
             if len(having):
                 scores[having] += idf_q16(self.size, len(having))
-        return share_of_best(scores) * TELLING_PAIRS // max(TELLING_PAIRS, len(terms) - 1)
+        pairs = max(TELLING_PAIRS, len(terms) - 1)
+        return share_of_best(scores) * TELLING_PAIRS // pairs
 
-    def having(self, terms: Sequence[int]) -> NDArray[np.bool_]:
+    def having(self, terms: Sequence[int]) -> Bools:
         """Return whether each candidate has these terms one after another. 0 is an unknown term."""
         found = np.zeros(self.size, np.bool_)
         if not terms or 0 in terms:
@@ -138,14 +140,15 @@ class CandidateTerms:
         found[self.rows[at]] = True
         return found
 
-    def having_each(self, terms: Int64s) -> NDArray[np.bool_]:
+    def having_each(self, terms: Int64s) -> Bools:
         """Return whether each candidate has each of some rising terms: shape (terms, size)."""
         found = np.zeros((len(terms), self.size), np.bool_)
         at = np.flatnonzero(self._are_any_of(terms.tolist()))
-        found[terms.searchsorted(self.numbers[at]), self.rows[at]] = True
+        places = terms.searchsorted(self.numbers[at])
+        found[places, self.rows[at]] = True
         return found
 
-    def having_pair(self, firsts: Sequence[int], seconds: Sequence[int]) -> NDArray[np.bool_]:
+    def having_pair(self, firsts: Sequence[int], seconds: Sequence[int]) -> Bools:
         """Return whether each candidate has one of some terms, and one of others right after it."""
         found = np.zeros(self.size, np.bool_)
         found[self.rows[self._pairs(firsts, seconds)]] = True
@@ -161,12 +164,12 @@ class CandidateTerms:
         found: Int64s = starts[self.rows[starts] == self.rows[starts + 1]]
         return found
 
-    def _are_any_of(self, terms: Sequence[int]) -> NDArray[np.bool_]:
+    def _are_any_of(self, terms: Sequence[int]) -> Bools:
         """Return whether each number is one of these terms."""
-        is_one = np.zeros(1 + max([int(self.numbers.max(initial=0)), *terms]), np.bool_)
+        largest = max([int(self.numbers.max(initial=0)), *terms])
+        is_one = np.zeros(1 + largest, np.bool_)
         is_one[[*terms]] = True
-        found: NDArray[np.bool_] = is_one[self.numbers]
-        return found
+        return is_one[self.numbers]
 
 
 class RelevanceFeedback:
@@ -181,9 +184,12 @@ class RelevanceFeedback:
     """
 
     def __init__(self, terms: CandidateTerms, asked: Collection[int] = ()) -> None:
-        self._counts = counts = terms.counts()
-        weighted = _term_weights(counts, asked)[counts.places] * counts.times
-        lengths = np.sqrt(np.maximum(1, counts.sums(weighted * weighted)))
+        counts = terms.counts()
+        self._counts = counts
+        weights = _term_weights(counts, asked)
+        weighted = weights[counts.places] * counts.times
+        squares = counts.sums(weighted * weighted)
+        lengths = np.sqrt(np.maximum(1, squares))
         # Whole numbers, as floats: they are multiplied and added up as such.
         self._coordinates = np.rint(_LENGTH * weighted / lengths[counts.rows])
 
@@ -201,26 +207,28 @@ class RelevanceFeedback:
         shares = (matches * _LENGTH // ONE).astype(np.float64)
         weighted = self._coordinates * shares[counts.rows]
         mean = np.bincount(counts.places, weighted, len(counts.present))
-        length = np.sqrt(max(1, int((mean.astype(np.int64) ** 2).sum())))
-        near = counts.sums(self._coordinates * mean[counts.places]) / (_LENGTH * length)
+        square = int((mean.astype(np.int64) ** 2).sum())
+        length = np.sqrt(max(1, square))
+        products = counts.sums(self._coordinates * mean[counts.places])
+        near = products / (_LENGTH * length)
         trust = min(1.0, counts.size / ENOUGH_TEXTS)
         found: Int64s = np.rint(ONE * trust * np.minimum(1.0, near)).astype(np.int64)
         return found
 
 
-def _term_weights(counts: TermCounts, asked: Collection[int]) -> NDArray[np.float64]:
+def _term_weights(counts: TermCounts, asked: Collection[int]) -> Float64s:
     """Return the weight of each term that texts have, larger for a rarer one.
 
     A term that occurs once tells nothing about other texts. It has the weight 0, as have the terms
     that are asked for.
     """
-    occurrences = np.bincount(counts.places, counts.times, len(counts.present)).astype(np.int64)
+    sums = np.bincount(counts.places, counts.times, len(counts.present))
+    occurrences = sums.astype(np.int64)
     occurrences[np.isin(counts.present, [*asked])] = 0
     numbers = np.arange(1 + occurrences.max(initial=0))
     by_number = np.rint(_WEIGHT_UNITS * logs(1 + counts.size / (numbers + 0.5)))
     by_number[:2] = 0
-    found: NDArray[np.float64] = by_number[occurrences]
-    return found
+    return by_number[occurrences]
 
 
 def topics(
@@ -244,10 +252,10 @@ def topics(
     table = word_vectors()
     products = table.products(rows, vector)
     # Of 256 terms, whose weights are below 2**16 and products below 2**18, sums are below 2**42.
-    sums = counts.sums((weights * products)[counts.places] * counts.times).astype(np.int64)
+    sums = counts.sums((weights * products)[counts.places] * counts.times)
     squares = counts.sums((weights * weights)[counts.places] * counts.times).astype(np.int64)
-    cosines = table.cosines(sums, squares + rarest * rarest, vector)
+    cosines = table.cosines(sums.astype(np.int64), squares + rarest * rarest, vector)
     rest = cosines - int(cosines.sum()) // counts.size
-    spread = max(isqrt(int((rest * rest).sum()) // counts.size), _LEAST_SPREAD)
-    found: Int64s = np.clip(rest * ONE // (_MOST_SPREADS * spread), -ONE, ONE)
-    return found
+    variance = int((rest * rest).sum()) // counts.size
+    spread = max(isqrt(variance), _LEAST_SPREAD)
+    return np.clip(rest * ONE // (_MOST_SPREADS * spread), -ONE, ONE)

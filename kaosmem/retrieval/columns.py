@@ -17,11 +17,21 @@ Int64s: TypeAlias = NDArray[np.int64]
 """Slots, ordinals, scores and sizes."""
 UInt32s: TypeAlias = NDArray[np.uint32]
 """Numbers of terms, and postings."""
+Int32s: TypeAlias = NDArray[np.int32]
+"""Numbers of labels."""
+Int8s: TypeAlias = NDArray[np.int8]
+"""Vectors in whole numbers."""
+Float32s: TypeAlias = NDArray[np.float32]
+"""Vectors as an embedder returns them."""
+Float64s: TypeAlias = NDArray[np.float64]
+"""Numbers between two steps of a calculation."""
+Bools: TypeAlias = NDArray[np.bool_]
+"""Whether something holds, by slot or by candidate."""
 
 _LEAST_ROOM = 64
 
 
-def are_changes(values: NDArray[np.integer]) -> NDArray[np.bool_]:
+def are_changes(values: NDArray[np.integer]) -> Bools:
     """Return whether each value differs from the one before it. The first one does."""
     changes = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=changes[1:])
@@ -47,9 +57,10 @@ class GrowingArray:
 
     def extend(self, rows: NDArray[Any]) -> None:
         """Put rows after the last."""
-        if len(rows):
-            self._make_room(len(rows))
-            self.values[-len(rows) :] = rows
+        size = len(rows)
+        if size:
+            self._make_room(size)
+            self.values[-size:] = rows
 
     def shorten(self, size: int) -> None:
         """Keep the first rows alone."""
@@ -59,7 +70,8 @@ class GrowingArray:
         """Have at least so many rows, new ones of zeros."""
         missing = size - len(self)
         if missing > 0:
-            self.extend(np.zeros((missing, *self._rows.shape[1:]), self._rows.dtype))
+            shape = missing, *self._rows.shape[1:]
+            self.extend(np.zeros(shape, self._rows.dtype))
 
     def take_over(self, rows: NDArray[Any]) -> None:
         """Have these rows and no others. They are copied when they change, not before."""
@@ -138,8 +150,9 @@ class Ragged:
 
     def take_over(self, values: UInt32s, sizes: Int64s) -> None:
         """Have these rows and no others."""
+        ends = np.cumsum(sizes, dtype=np.int64)
         self._values.take_over(values)
-        self._starts.take_over(np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]))
+        self._starts.take_over(np.concatenate([[0], ends]))
 
 
 class Labels:
@@ -155,13 +168,15 @@ class Labels:
         return len(self._number_of)
 
     @property
-    def numbers(self) -> NDArray[np.int32]:
+    def numbers(self) -> Int32s:
         """Return the number of each slot's label."""
         return self._numbers.values
 
     def number(self, name: str | None) -> int:
         """Return the number of a label, 0 for an unknown one or none."""
-        return 0 if name is None else self._number_of.get(name, 0)
+        if name is None:
+            return 0
+        return self._number_of.get(name, 0)
 
     def extend(self, names: Sequence[str | None]) -> list[str]:
         """Label the next slots, None for not at all, and return the labels that are new."""
@@ -170,7 +185,8 @@ class Labels:
         for name in new:
             self._number_of[name] = len(self.names)
             self.names.append(name)
-        self._numbers.extend(np.array([*map(self.number, names)], np.int32))
+        numbers = [*map(self.number, names)]
+        self._numbers.extend(np.array(numbers, np.int32))
         return new
 
     def clear(self, slot: int) -> int:
@@ -184,7 +200,7 @@ class Labels:
         self.names[number] = None
         return number
 
-    def in_order(self) -> tuple[list[str], NDArray[np.int32]]:
+    def in_order(self) -> tuple[list[str], Int32s]:
         """Return the labels in order, and the number in that order of each number."""
         names = sorted(self._number_of)
         places = np.zeros(len(self.names), np.int32)
@@ -192,7 +208,7 @@ class Labels:
             places[self._number_of[name]] = place
         return names, places
 
-    def take_over(self, names: list[str], numbers: NDArray[np.int32]) -> None:
+    def take_over(self, names: list[str], numbers: Int32s) -> None:
         """Have these labels, of which the first has the number 1, and no others."""
         self._numbers.take_over(numbers)
         self.names = [None, *names]
@@ -225,10 +241,9 @@ class Slots:
         return self._ordinals.values
 
     @property
-    def are_full(self) -> NDArray[np.bool_]:
+    def are_full(self) -> Bools:
         """Return whether each slot has an entry."""
-        are_full: NDArray[np.bool_] = self.ordinals >= 0
-        return are_full
+        return self.ordinals >= 0
 
     def in_order(self) -> Int64s:
         """Return the slots of the entries in order of ordinals."""
@@ -250,8 +265,10 @@ class Slots:
 
     def among(self, ordinals: Collection[int]) -> Int64s:
         """Return the slots of the known ordinals, each once."""
-        wanted = np.clip(np.fromiter(ordinals, np.float64, len(ordinals)), -1, MAX_ORDINALS)
-        found = np.unique(self.find_all(wanted.astype(np.int64)))
+        # As floats: a caller may ask for a number that no integer of 64 bits can hold.
+        given = np.fromiter(ordinals, np.float64, len(ordinals))
+        wanted = np.clip(given, -1, MAX_ORDINALS).astype(np.int64)
+        found = np.unique(self.find_all(wanted))
         return found[found >= 0]
 
     def extend(self, ordinals: Sequence[int] | Int64s) -> None:

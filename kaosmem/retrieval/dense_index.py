@@ -22,10 +22,8 @@ from kaosmem.retrieval.scores import ONE, share_of_best
 from kaosmem.retrieval.text_index import Embedded
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from kaosmem.language.analysis import Analyzer
-    from kaosmem.retrieval.columns import Int64s
+    from kaosmem.retrieval.columns import Float32s, Int8s, Int64s
     from kaosmem.retrieval.query_terms import QueryTerms
     from kaosmem.retrieval.rankers import Embedder, Weights
     from kaosmem.types.items import Item
@@ -47,16 +45,14 @@ def text_key(text: str) -> int:
     return int.from_bytes(found, "little", signed=True) or 1
 
 
-def rounded(vectors: NDArray[np.float32]) -> NDArray[np.int8]:
+def rounded(vectors: Float32s) -> Int8s:
     """Return vectors in whole numbers from -127 to 127, in almost the same directions."""
     most = np.abs(vectors).max(axis=1, keepdims=True)
-    shares: NDArray[np.float32] = np.divide(
-        vectors, most, out=np.zeros_like(vectors), where=most > 0
-    )
+    shares: Float32s = np.divide(vectors, most, out=np.zeros_like(vectors), where=most > 0)
     return np.rint(shares * _MOST).astype(np.int8)
 
 
-def cosines(rows: NDArray[np.int8], queries: NDArray[np.int8]) -> Int64s:
+def cosines(rows: Int8s, queries: Int8s) -> Int64s:
     """Return the cosine of each row with each query, 0 where one has no direction.
 
     The shape is (rows, queries), the unit 1 / GRID. All sums are of whole numbers: the same on
@@ -68,13 +64,14 @@ def cosines(rows: NDArray[np.int8], queries: NDArray[np.int8]) -> Int64s:
     for start in range(0, len(rows), _BLOCK):
         block = rows[start : start + _BLOCK]
         products = (block.astype(np.float32) @ across).astype(np.float64)
-        lengths = np.sqrt((_squares(block)[:, None] * squares).astype(np.float64))
+        of_lengths = _squares(block)[:, None] * squares
+        lengths = np.sqrt(of_lengths.astype(np.float64))
         shares = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
         found[start : start + _BLOCK] = np.rint(shares * GRID)
     return found
 
 
-def _squares(rows: NDArray[np.int8]) -> Int64s:
+def _squares(rows: Int8s) -> Int64s:
     """Return the square of the length of each row."""
     wide = rows.astype(np.int32)
     found: Int64s = np.einsum("ij,ij->i", wide, wide).astype(np.int64)
@@ -83,8 +80,11 @@ def _squares(rows: NDArray[np.int8]) -> Int64s:
 
 def _embedded_text(item: Item) -> str:
     """Return an item's text, after the words of its key."""
-    about = key_words(item.key) if item.key is not None else ""
-    return f"{about}: {item.text}" if about else item.text
+    if item.key is not None:
+        about = key_words(item.key)
+        if about:
+            return f"{about}: {item.text}"
+    return item.text
 
 
 class DenseIndex(LinearIndex):
@@ -122,15 +122,18 @@ class DenseIndex(LinearIndex):
         for start in range(0, len(missing), _BATCH):
             batch = list(missing)[start : start + _BATCH]
             vectors = self._embedder.embed([missing[each] for each in batch])
-            rows |= zip(batch, _rows(vectors, self._embedder, len(batch)), strict=True)
+            new = _rows(vectors, self._embedder, len(batch))
+            rows |= zip(batch, new, strict=True)
         found = np.array([rows[digest] for digest in digests], np.int8)
         return Embedded(np.array(digests, np.int64), found)
 
-    def _known_rows(self, digests: Iterable[int]) -> dict[int, NDArray[np.int8]]:
+    def _known_rows(self, digests: Iterable[int]) -> dict[int, Int8s]:
         """Return the rows of those digests that some slot has."""
         held = self._digests.values
-        (slots,) = np.nonzero(np.isin(held, np.array([*digests], np.int64)))
-        return dict(zip(held[slots].tolist(), self._rows.values[slots], strict=True))
+        wanted = np.array([*digests], np.int64)
+        (slots,) = np.nonzero(np.isin(held, wanted))
+        known = held[slots].tolist()
+        return dict(zip(known, self._rows.values[slots], strict=True))
 
     def _append(
         self,
@@ -178,13 +181,13 @@ class DenseIndex(LinearIndex):
 
         It is by how many spreads the cosine is above the average, in units of 1 / ONE.
         """
+        likeness = np.zeros(self.size, np.int64)
         if not asked.text.strip():
-            return np.zeros(self.size, np.int64)
+            return likeness
         texts = tuple(dict.fromkeys((asked.text, asked.last)))
         found = cosines(self._rows.values, _query_rows(self._embedder, texts))
         used = self.slots.in_order()
         size = max(1, len(used))
-        likeness = np.zeros(self.size, np.int64)
         for column in (0, -1):  # of the query and of its clause, which may be the same
             of_text = found[:, column]
             rest = of_text - int(of_text[used].sum()) // size
@@ -215,26 +218,25 @@ class DenseIndex(LinearIndex):
         sums = np.zeros(len(self.sources.names), np.int64)
         np.add.at(sums, numbers, values)
         sums[NONE] = 0
-        means: Int64s = sums // np.maximum(1, np.bincount(numbers, minlength=len(sums)))
-        return means
+        sizes = np.bincount(numbers, minlength=len(sums))
+        return sums // np.maximum(1, sizes)
 
 
 @remembered(32)
-def _query_rows(embedder: Embedder, texts: tuple[str, ...]) -> NDArray[np.int8]:
+def _query_rows(embedder: Embedder, texts: tuple[str, ...]) -> Int8s:
     """Return the rows of a query's texts, embedded once for all sections."""
     return _rows(embedder.embed_queries(texts), embedder, len(texts))
 
 
 def _rows(
-    vectors: NDArray[np.float32],
+    vectors: Float32s,
     embedder: Embedder,
     size: int,
-) -> NDArray[np.int8]:
+) -> Int8s:
     wanted = (size, embedder.dimensions)
     if vectors.shape != wanted or not np.isfinite(vectors).all():
         raise InvalidArgumentError(
             f"the embedder {embedder.name!r} gave an array of shape {vectors.shape} for {size} "
-            "texts; "
-            f"return finite numbers of shape {wanted}"
+            f"texts; return finite numbers of shape {wanted}"
         )
     return rounded(vectors)

@@ -88,5 +88,7 @@ def unusable(why: str) -> CorruptionError:
 
 def _stored(column: NDArray[Any] | list[str]) -> NDArray[Any]:
     if isinstance(column, list):
-        return np.frombuffer(json.dumps(column, separators=(",", ":")).encode(), np.uint8)
-    return column.astype(column.dtype.newbyteorder("<"), copy=False)
+        text = json.dumps(column, separators=(",", ":"))
+        return np.frombuffer(text.encode(), np.uint8)
+    little_endian = column.dtype.newbyteorder("<")
+    return column.astype(little_endian, copy=False)

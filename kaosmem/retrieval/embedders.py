@@ -17,7 +17,7 @@ from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.vocabulary import word_vectors
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from kaosmem.retrieval.columns import Float32s, Float64s
 
 
 MAX_TOKENS = 128
@@ -29,14 +29,16 @@ _OUTPUT_UNITS = 1 << 20
 """The model's numbers are rounded to whole numbers of 1 / _OUTPUT_UNITS."""
 
 
-def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+def _unit(vector: Float64s) -> Float64s:
     """Return a vector of numbers up to 16 at length 1, the same on every machine.
 
     A vector of zeros stays as it is.
     """
     rounded = np.rint(vector * (1 << 16))
     length = np.sqrt((rounded * rounded).sum())
-    return vector / (length / (1 << 16)) if length else vector
+    if length:
+        vector = vector / (length / (1 << 16))
+    return vector
 
 
 class MiniLMEmbedder:
@@ -56,7 +58,7 @@ class MiniLMEmbedder:
     def __init__(self) -> None:
         _paths()
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed(self, texts: Sequence[str]) -> Float32s:
         """Return the vectors of texts, shape (len(texts), 384)."""
         encode = _encoder()
         if len(texts) < 2:
@@ -67,7 +69,7 @@ class MiniLMEmbedder:
                 vectors = list(pool.map(encode, texts))
         return np.array(vectors, np.float32).reshape(len(texts), self.dimensions)
 
-    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed_queries(self, texts: Sequence[str]) -> Float32s:
         """Return the vectors of questions, which are embedded as texts are."""
         return self.embed(texts)
 
@@ -86,7 +88,7 @@ def tokenizer_path() -> Path:
 
 
 @cache
-def _encoder() -> Callable[[str], NDArray[np.float32]]:
+def _encoder() -> Callable[[str], Float32s]:
     """Return the function that embeds one text."""
     from onnxruntime import InferenceSession, SessionOptions
     from tokenizers import Tokenizer
@@ -99,23 +101,28 @@ def _encoder() -> Callable[[str], NDArray[np.float32]]:
     tokenizer.no_padding()
     tokenizer.enable_truncation(MAX_TOKENS)
 
-    def encode(text: str) -> NDArray[np.float32]:
-        pieces = np.array([tokenizer.encode(_encodable(text[:_MAX_CHARS])).ids], np.int64)
+    def encode(text: str) -> Float32s:
+        encoded = tokenizer.encode(_encodable(text[:_MAX_CHARS]))
+        pieces = np.array([encoded.ids], np.int64)
         inputs = {
             "input_ids": pieces,
             "attention_mask": np.ones_like(pieces),
             "token_type_ids": np.zeros_like(pieces),
         }
+        outputs = session.run(None, inputs)[0][0].astype(np.float64)
         # Each number is rounded before it is added up; the sum is exact in any order then.
-        found = np.rint(session.run(None, inputs)[0][0].astype(np.float64) * _OUTPUT_UNITS)
-        return _unit(found.sum(axis=0) / (_OUTPUT_UNITS * len(found))).astype(np.float32)
+        found = np.rint(outputs * _OUTPUT_UNITS)
+        mean = found.sum(axis=0) / (_OUTPUT_UNITS * len(found))
+        return _unit(mean).astype(np.float32)
 
     return encode
 
 
 def _encodable(text: str) -> str:
     """Return a text whose lone surrogates, which no tokenizer takes, are question marks."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode()
 
 
 class WordVectorEmbedder:
@@ -128,7 +135,7 @@ class WordVectorEmbedder:
     name = "word-vectors"
     dimensions = 128
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed(self, texts: Sequence[str]) -> Float32s:
         """Return the vectors of texts, shape (len(texts), 128)."""
         table = word_vectors()
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
@@ -139,7 +146,7 @@ class WordVectorEmbedder:
             vector[:] = _unit(total / most)
         return vectors
 
-    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed_queries(self, texts: Sequence[str]) -> Float32s:
         """Return the vectors of questions, which are embedded as texts are."""
         return self.embed(texts)
 

@@ -14,7 +14,7 @@ import numpy as np
 from kaosmem.entities import Entity, Relationship, part_of, safe_line
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.ranker import Index, check_new, unknown
-from kaosmem.retrieval.scores import best
+from kaosmem.retrieval.scores import Scored, best
 from kaosmem.types.items import Item
 
 _PUNCTUATION = ".,:;!?\"'()[]{}«»“”‘’"
@@ -210,11 +210,15 @@ class GraphIndex:
         limit: int,
         *,
         among: Collection[int] | None = None,
-    ) -> list[tuple[int, float]]:
+    ) -> Scored:
         wanted = max(limit, self._max_relationships)
         found = self._words.rank(query, wanted)
         near = self._near(query, dict(found[: self._max_relationships]))
-        pull = _PULL * (found[0][1] if found else 1.0)
+        if found:
+            best_score = found[0][1]
+        else:
+            best_score = 1.0
+        pull = _PULL * best_score
         if among is not None:
             among = frozenset(among)
             near = {ordinal: steps for ordinal, steps in near.items() if ordinal in among}
@@ -228,8 +232,10 @@ class GraphIndex:
             scores |= self._words.rank(query, len(others), among=others)
         for ordinal, steps in near.items():
             scores[ordinal] = scores.get(ordinal, 0.0) + pull / (1 + steps)
-        ordinals = np.fromiter(scores, np.int64, len(scores))
-        return best(ordinals, np.fromiter(scores.values(), np.float64, len(scores)), limit)
+        size = len(scores)
+        ordinals = np.fromiter(scores, np.int64, size)
+        values = np.fromiter(scores.values(), np.float64, size)
+        return best(ordinals, values, limit)
 
     def neighbourhood(self, entity: str, depth: int) -> tuple[list[Item], list[Item]]:
         """Return the items of the entities within `depth` hops and of the relationships on the way.
@@ -269,7 +275,10 @@ class GraphIndex:
                 left = min(left, _FURTHER - len(near))
             if not frontier or left <= 0:
                 break
-            room = (left + 1) // 2 if hop < self._depth - 1 else left
+            if hop < self._depth - 1:
+                room = (left + 1) // 2
+            else:
+                room = left
             through = [
                 each for each in frontier if not hop or len(self._graph.adj[each]) <= self._hub
             ]
@@ -326,14 +335,15 @@ class GraphIndex:
         if ordinal not in self._items:
             raise unknown(ordinal)
         match part_of(self._items.pop(ordinal).metadata):
-            case Entity() as entity:
-                self._described[entity.id].remove(ordinal)
+            case Entity(id=entity_id) as entity:
+                describing = self._described[entity_id]
+                describing.remove(ordinal)
                 for name in entity.names:
-                    self._mentions.discard(name, entity.id)
-                if not self._described[entity.id]:
-                    del self._described[entity.id]
-                    self._mentions.add(safe_line(entity.id), entity.id)
-                self._forget(entity.id)
+                    self._mentions.discard(name, entity_id)
+                if not describing:
+                    del self._described[entity_id]
+                    self._mentions.add(safe_line(entity_id), entity_id)
+                self._forget(entity_id)
             case Relationship() as relationship:
                 self._graph.remove_edge(relationship.source, relationship.target, key=ordinal)
                 self._forget(relationship.source)
@@ -359,8 +369,11 @@ def _chosen(
     worded: Mapping[int, float],
 ) -> list[int]:
     """Return at most `room` of the relationships in the order in which they are walked."""
-    ordinals = np.fromiter(edges, np.int64, len(edges))
-    words = np.fromiter(map(worded.get, edges, repeat(0.0)), np.float64, len(edges))
-    within = np.fromiter((other in hops for _, other in edges.values()), np.bool_, len(edges))
-    chosen: list[int] = ordinals[np.lexsort((ordinals, words, within))[::-1][:room]].tolist()
+    size = len(edges)
+    ordinals = np.fromiter(edges, np.int64, size)
+    words = np.fromiter(map(worded.get, edges, repeat(0.0)), np.float64, size)
+    are_within = (other in hops for _, other in edges.values())
+    within = np.fromiter(are_within, np.bool_, size)
+    best_first = np.lexsort((ordinals, words, within))[::-1]
+    chosen: list[int] = ordinals[best_first[:room]].tolist()
     return chosen

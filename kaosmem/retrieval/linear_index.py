@@ -18,6 +18,7 @@ from kaosmem.retrieval.query_terms import NONE, QueryTerms, SourceMatches
 from kaosmem.retrieval.ranker import Ranking
 from kaosmem.retrieval.scores import (
     ONE,
+    Scored,
     hundredths,
     matches_of,
     product,
@@ -31,9 +32,7 @@ from kaosmem.retrieval.text_index import Echoes, TextIndex
 from kaosmem.retrieval.vocabulary import NO_ROW, NO_TERM, TOPIC_UNITS, word_vectors
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from kaosmem.retrieval.columns import Int64s
+    from kaosmem.retrieval.columns import Bools, Int64s
     from kaosmem.retrieval.rankers import Weights
 
 K1, B = 1.2, 0.4
@@ -69,7 +68,7 @@ class LinearIndex(TextIndex):
         limit: int,
         *,
         among: Collection[int] | None = None,
-    ) -> list[tuple[int, float]]:
+    ) -> Scored:
         return [*self.ranking(query, limit, among=among).matches]
 
     def ranking(
@@ -94,7 +93,8 @@ class LinearIndex(TextIndex):
         if found is None:
             return Ranking(echoes[:limit])
         added = self.weighted(found)
-        scores = hundredths(sum(added.values(), np.zeros(len(found.ordinals), np.int64)))
+        none = np.zeros(len(found.ordinals), np.int64)
+        scores = hundredths(sum(added.values(), none))
         order = top(scores, found.ordinals, limit)
         ranked = matches_of(found.ordinals[order], scores[order])
         if len(ordinals) and len(ranked) < limit:
@@ -108,7 +108,7 @@ class LinearIndex(TextIndex):
         self,
         matches: Matches,
         among: Collection[int] | None,
-    ) -> list[tuple[int, float]]:
+    ) -> Scored:
         """Return the messages that are the query itself: all have the best score."""
         ordinals = self.slots.ordinals[matches.echoes.slots].tolist()
         return [
@@ -128,7 +128,8 @@ class LinearIndex(TextIndex):
         Returns:
             None if nothing matches.
         """
-        return self._proposed(self._matched(QueryTerms(query, self.analyze)), CANDIDATES, None)[0]
+        matches = self._matched(QueryTerms(query, self.analyze))
+        return self._proposed(matches, CANDIDATES, None)[0]
 
     def weighted(self, found: Candidates) -> Signals:
         """Return the weighted signals of candidates, by name."""
@@ -156,8 +157,11 @@ class LinearIndex(TextIndex):
         ordinals = self.slots.ordinals
         first = CANDIDATES - _NEIGHBOURED
         ranked = top(scores, ordinals, limit)
-        if len(ranked) > first and scores[ranked[first - 1]] == scores[ranked[first]]:
-            ranked = top(self._untied(scores, scores[ranked[first]], matches), ordinals, limit)
+        if len(ranked) > first:
+            best_left_out = scores[ranked[first]]
+            if scores[ranked[first - 1]] == best_left_out:
+                untied = self._untied(scores, best_left_out, matches)
+                ranked = top(untied, ordinals, limit)
         slots = self._with_others(ranked[:first], matches.echoes, is_allowed)
         if not len(slots):
             return None, ranked, ranked
@@ -255,7 +259,7 @@ class LinearIndex(TextIndex):
         self,
         first: Int64s,
         echoes: Echoes,
-        is_allowed: NDArray[np.bool_] | None,
+        is_allowed: Bools | None,
     ) -> Int64s:
         """Return slots with the slots of neighbours and of rules after them, each once.
 
@@ -263,7 +267,10 @@ class LinearIndex(TextIndex):
         word, and the neighbours: the entries beside them in the same named source. Rules alone are
         no answer.
         """
-        allowed = self.slots.are_full if is_allowed is None else is_allowed.copy()
+        if is_allowed is None:
+            allowed = self.slots.are_full
+        else:
+            allowed = is_allowed.copy()
         allowed[first] = False
         best = first[:_NEIGHBOURED]
         named = best[self.sources.numbers[best] != NONE]
@@ -280,7 +287,10 @@ class LinearIndex(TextIndex):
         if not len(first) and not len(neighbours):
             return first
         allowed[neighbours] = False
-        rules = self.rules()[: -_RULES - 1 : -1] if self.is_conversation else first[:0]
+        if self.is_conversation:
+            rules = self.rules()[: -_RULES - 1 : -1]
+        else:
+            rules = first[:0]
         return np.concatenate([first, neighbours, rules[allowed[rules]]])
 
     def _linked(
@@ -288,7 +298,7 @@ class LinearIndex(TextIndex):
         hop: SecondHop,
         slots: Int64s,
         scores: Int64s,
-        is_allowed: NDArray[np.bool_] | None,
+        is_allowed: Bools | None,
     ) -> Int64s:
         """Return the slots that the best matches lead to, beside those that are candidates.
 
@@ -314,14 +324,14 @@ class LinearIndex(TextIndex):
         before = self.neighbours(slots, [-1])[0]
         roles = self.roles.numbers
         is_asked = self.facts.values["is_question"][before] > 0
-        is_answer = (before >= 0) & is_asked & (roles[before] != roles[slots])
+        is_another = roles[before] != roles[slots]
+        is_answer = (before >= 0) & is_asked & is_another
         return np.where(is_answer, before, -1)
 
     def rules(self) -> Int64s:
         """Return the slots of the entries that state standing rules, in order of ordinals."""
         slots = np.flatnonzero(self.facts.values["is_rule"])
-        found: Int64s = slots[np.argsort(self.slots.ordinals[slots])]
-        return found
+        return slots[np.argsort(self.slots.ordinals[slots])]
 
     def likenesses(self, candidates: Candidates) -> Signals:
         """Return the signals of vectors, by name.
@@ -338,8 +348,9 @@ class LinearIndex(TextIndex):
 
         Terms of the query are left out, so that one more match never makes a text less near.
         """
-        numbers = np.array(list(map(self.vocabulary.number, matches.asked.terms)), np.int64)
-        vector = word_vectors().mean_of(matches.asked.terms, self._topic_weights(numbers))
+        asked = matches.asked.terms
+        numbers = np.array(list(map(self.vocabulary.number, asked)), np.int64)
+        vector = word_vectors().mean_of(asked, self._topic_weights(numbers))
         if not vector.any():
             return np.zeros(terms.size, np.int64)
         counts = terms.counts()
@@ -353,5 +364,4 @@ class LinearIndex(TextIndex):
         """Return the weights of terms, larger for a term that fewer entries have."""
         frequencies = self.vocabulary.frequencies.values[numbers]
         weights = TOPIC_UNITS * logs((len(self) + 1) / (frequencies + 0.5))
-        found: Int64s = np.rint(weights).astype(np.int64)
-        return found
+        return np.rint(weights).astype(np.int64)

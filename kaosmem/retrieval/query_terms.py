@@ -18,10 +18,8 @@ from kaosmem.retrieval.scores import ONE, product, share_of_best
 from kaosmem.retrieval.vocabulary import common_terms, near_terms
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from kaosmem.language.analysis import Analyzer
-    from kaosmem.retrieval.columns import Int64s
+    from kaosmem.retrieval.columns import Int32s, Int64s
     from kaosmem.retrieval.text_index import TextIndex
     from kaosmem.retrieval.vocabulary import Vocabulary
 
@@ -162,7 +160,8 @@ class QueryTerms:
             for other, share in near_terms(term):
                 number = known.number_in_entries(other)
                 if number and other not in self.counts:
-                    share = share if is_new else 2 * share // 5
+                    if not is_new:
+                        share = 2 * share // 5
                     found[number] = max(found.get(number, 0), share)
         return found
 
@@ -197,7 +196,8 @@ class QueryTerms:
         words = _WORD.findall(self.text)
         threes = zip(words, words[1:], words[2:], strict=False)
         joined = dict.fromkeys(map("".join, (*pairwise(words), *threes)))
-        return {*name_terms(self.text, self._analyze), *self._analyze(" ".join(joined))}
+        alone = name_terms(self.text, self._analyze)
+        return {*alone, *self._analyze(" ".join(joined))}
 
 
 def _one_error_away(term: str, known: Vocabulary) -> str:
@@ -227,9 +227,14 @@ def _with_errors(term: str) -> Iterator[str]:
 
 def _letters_like(term: str) -> str:
     """Return the small letters of the alphabets that a term is written in."""
-    blocks = sorted({ord(letter) // _BLOCK for letter in term})[:_MAX_BLOCKS]
-    letters = [chr(block * _BLOCK + place) for block in blocks for place in range(_BLOCK)]
-    return "".join(letter for letter in letters if _SPELT.match(letter) and not letter.isupper())
+    blocks = sorted({ord(letter) // _BLOCK for letter in term})
+    letters = []
+    for block in blocks[:_MAX_BLOCKS]:
+        for place in range(_BLOCK):
+            letter = chr(block * _BLOCK + place)
+            if _SPELT.match(letter) and not letter.isupper():
+                letters.append(letter)
+    return "".join(letters)
 
 
 # The sources of an index that match a query.
@@ -264,7 +269,10 @@ class SourceMatches:
     ) -> None:
         self._index = index
         self._count = len(index.sources)
-        self._asked = self._title_terms(asked) if self._count else {}
+        if self._count:
+            self._asked = self._title_terms(asked)
+        else:
+            self._asked = {}
         self.title_sums, self.rarest_titles = self._match_titles()
         self.shares = self._matched(counts)
 
@@ -369,10 +377,9 @@ class SourceMatches:
         """Return the numbers of the sources whose names have a term."""
         titles = self._index.titles
         (at,) = np.nonzero(titles.values == number)
-        found: Int64s = titles.starts.searchsorted(at, "right") - 1
-        return found
+        return titles.starts.searchsorted(at, "right") - 1
 
-    def title_shares(self, numbers: NDArray[np.int32]) -> Int64s:
+    def title_shares(self, numbers: Int32s) -> Int64s:
         """Return the query's share of the names of sources; rare terms count more."""
         found = np.zeros(len(numbers), np.int64)
         (at,) = np.nonzero(self.title_sums[numbers])
@@ -387,7 +394,7 @@ class SourceMatches:
         values, sizes = self._index.titles.gathered(sources)
         frequencies = self._index.vocabulary.title_frequencies.values[values]
         different, places = np.unique(frequencies, return_inverse=True)
-        weights = [idf_q16(self._count, frequency) for frequency in different.tolist()]
+        idfs = [idf_q16(self._count, frequency) for frequency in different.tolist()]
+        weights = np.array(idfs, np.int64)[places]
         starts = np.cumsum(sizes) - sizes
-        found: Int64s = np.add.reduceat(np.array(weights, np.int64)[places], starts)
-        return found
+        return np.add.reduceat(weights, starts)

@@ -10,7 +10,7 @@ from rank_bm25 import BM25Okapi
 
 from kaosmem.language.keys import key_words
 from kaosmem.retrieval.ranker import check_new, unknown
-from kaosmem.retrieval.scores import best
+from kaosmem.retrieval.scores import Scored, best
 
 if TYPE_CHECKING:
     from kaosmem.language.analysis import Analyzer
@@ -67,11 +67,13 @@ class RankBM25Index:
         limit: int,
         *,
         among: Collection[int] | None = None,
-    ) -> list[tuple[int, float]]:
+    ) -> Scored:
         scores = self.scores(query)
         if among is not None:
             scores = {ordinal: scores[ordinal] for ordinal in among if ordinal in scores}
-        return best(np.array(list(scores), np.int64), np.array(list(scores.values())), limit)
+        ordinals = np.array(list(scores), np.int64)
+        values = np.array(list(scores.values()))
+        return best(ordinals, values, limit)
 
     def scores(self, query: str) -> dict[int, float]:
         """Return the score of every entry by ordinal, not rounded."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from kaosmem.exact import exps, log, logs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kaosmem.retrieval.columns import Int64s
+    from kaosmem.retrieval.columns import Float64s, Int64s
+
+Scored: TypeAlias = list[tuple[int, float]]
+"""Entries as (ordinal, score), best first."""
 
 _BLOCKS = 8
 """So many blocks for each wanted score find a floor that few others reach."""
@@ -72,15 +75,14 @@ def top(
     least = max(1, floor(scores, limit))
     (kept,) = np.nonzero(scores >= least)
     order = np.lexsort((ordinals[kept], scores[kept]))[: -limit - 1 : -1]
-    found: Int64s = kept[order]
-    return found
+    return kept[order]
 
 
 def best(
     ordinals: Int64s,
-    scores: NDArray[np.float64],
+    scores: Float64s,
     limit: int,
-) -> list[tuple[int, float]]:
+) -> Scored:
     """Return the `limit` best (ordinal, score), scores being rounded to nine decimals."""
     rounded = np.rint(scores * DECIMALS).astype(np.int64)
     places = top(rounded, ordinals, limit)
@@ -111,8 +113,7 @@ def product(one: Int64s, other: Int64s | int) -> Int64s:
 
 def on_log_scale(values: Int64s, one: int) -> Int64s:
     """Return the logarithm of 1 + value / one, in units of 1 / ONE."""
-    found: Int64s = np.rint(ONE * logs(1 + values / one)).astype(np.int64)
-    return found
+    return np.rint(ONE * logs(1 + values / one)).astype(np.int64)
 
 
 def match_scores(words: Int64s) -> Int64s:
@@ -131,8 +132,7 @@ def chances(logarithms: Int64s, one: int) -> Int64s:
         one: The unit of the logarithms is 1 / one.
     """
     below = np.maximum((logarithms - logarithms.max()) / one, -_NO_CHANCE)
-    found: Int64s = np.rint(exps(below) * CHANCE).astype(np.int64)
-    return found
+    return np.rint(exps(below) * CHANCE).astype(np.int64)
 
 
 # Scores of sums of weighted signals.
@@ -147,13 +147,13 @@ def hundredths(sums: Int64s) -> Int64s:
         Whole numbers of 1 / _DECIMALS.
     """
     below = (sums - sums.max()) / UNIT
-    pressed = -_PRESSED - 4 * (1 - exps(np.minimum(0.0, below + _PRESSED) / 4))
+    beyond = np.minimum(0.0, below + _PRESSED)
+    pressed = -_PRESSED - 4 * (1 - exps(beyond / 4))
     shares = exps(np.where(below < -_PRESSED, pressed, below))
-    found: Int64s = np.rint(100 * _DECIMALS * shares).astype(np.int64)
-    return found
+    return np.rint(100 * _DECIMALS * shares).astype(np.int64)
 
 
-def matches_of(ordinals: Int64s, scores: Int64s) -> list[tuple[int, float]]:
+def matches_of(ordinals: Int64s, scores: Int64s) -> Scored:
     """Return entries with their scores."""
     values = scores / _DECIMALS
     return list(zip(ordinals.tolist(), values.tolist(), strict=True))
@@ -163,9 +163,10 @@ def scaled_below(
     least: int,
     ordinals: Int64s,
     scores: Int64s,
-) -> list[tuple[int, float]]:
+) -> Scored:
     """Return entries with scores up to `least`, in proportion to their own."""
-    scaled = np.rint(scores * (least / int(scores[0]))).astype(np.int64)
+    ratio = least / int(scores[0])
+    scaled = np.rint(scores * ratio).astype(np.int64)
     order = np.lexsort((ordinals, scaled))[::-1]
     return matches_of(ordinals[order], np.maximum(1, scaled[order]))
 

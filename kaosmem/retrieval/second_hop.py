@@ -15,10 +15,8 @@ from kaosmem.retrieval.candidate_terms import ENOUGH_TEXTS, MAX_TERMS
 from kaosmem.retrieval.scores import BELOW, CHANCE, ONE, UNIT, WEIGHT_UNITS, chances, product
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from kaosmem.retrieval.candidate_terms import CandidateTerms
-    from kaosmem.retrieval.columns import Int64s
+    from kaosmem.retrieval.columns import Bools, Int64s
     from kaosmem.retrieval.text_index import Echoes, TextIndex
 
 BRIDGES = 3
@@ -76,10 +74,12 @@ class SecondHop:
             scores: Of the matches, above 0.
         """
         weights: dict[int, int] = {}
+        best = int(scores[0])
         for slot, score in zip(bridges.tolist(), scores.tolist(), strict=True):
             terms, shares = self._rare_terms(slot)
             for term, share in zip(terms.tolist(), shares.tolist(), strict=True):
-                weights[term] = max(weights.get(term, 0), share * score // int(scores[0]))
+                weight = share * score // best
+                weights[term] = max(weights.get(term, 0), weight)
         places, slots, _ = self._index.postings([*weights])
         found = np.zeros(self._index.size, np.int64)
         np.maximum.at(found, slots, np.array([*weights.values()], np.int64)[places])
@@ -105,13 +105,15 @@ class SecondHop:
         lifted = sums
         for bridge in np.argsort(-sums, kind="stable")[:BRIDGES].tolist():
             rare, weights = self._rare_terms(int(slots[bridge]))
-            shared = (terms.having_each(rare) * weights[:, None]).max(axis=0, initial=0)
+            has_rare = terms.having_each(rare)
+            shared = (has_rare * weights[:, None]).max(axis=0, initial=0)
             shared = product(product(shared, brevity), self._completions(has_asked, bridge))
             gains = _WEIGHT * (shared * chance[bridge] // CHANCE)
-            lifted = np.maximum(lifted, np.minimum(sums + gains, sums[bridge] - BELOW))
+            most = sums[bridge] - BELOW
+            lifted = np.maximum(lifted, np.minimum(sums + gains, most))
         return lifted - sums
 
-    def _completions(self, has_asked: NDArray[np.bool_], bridge: int) -> Int64s:
+    def _completions(self, has_asked: Bools, bridge: int) -> Int64s:
         """Return how well candidates complete what one of them says: from a half to ONE.
 
         ONE is for a candidate with all words of the query that the other one lacks.
@@ -120,9 +122,8 @@ class SecondHop:
             has_asked: Whether each candidate has each term of the query.
             bridge: The candidate that leads to others.
         """
-        numbers = self._asked.tolist()
-        weights = np.array([self._index.idf(each, self._echoes) for each in numbers], np.int64)
-        missing = weights * ~has_asked[:, bridge]
-        covered = ONE * (missing @ has_asked) // max(1, int(missing.sum()))
-        found: Int64s = (ONE + covered) // 2
-        return found
+        idfs = [self._index.idf(number, self._echoes) for number in self._asked.tolist()]
+        missing = np.array(idfs, np.int64) * ~has_asked[:, bridge]
+        all_missing = max(1, int(missing.sum()))
+        covered = ONE * (missing @ has_asked) // all_missing
+        return (ONE + covered) // 2

@@ -32,14 +32,12 @@ from kaosmem.retrieval.columns import GrowingArray, Labels, Ragged, Slots
 from kaosmem.retrieval.dumps import Columns, StoredColumns, encode_columns, unusable
 from kaosmem.retrieval.query_terms import name_terms
 from kaosmem.retrieval.ranker import check_new
-from kaosmem.retrieval.scores import top
+from kaosmem.retrieval.scores import Scored, top
 from kaosmem.retrieval.vocabulary import TermReader, Vocabulary
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from kaosmem.retrieval.bm25 import Saturation
-    from kaosmem.retrieval.columns import Int64s, UInt32s
+    from kaosmem.retrieval.columns import Int8s, Int64s, UInt32s
     from kaosmem.retrieval.ranker import CollectionStatistics
     from kaosmem.types.items import Item
 
@@ -87,14 +85,19 @@ def is_question(item: Item) -> bool:
     Images beside the text do not count.
     """
     is_text = isinstance(item.content, str)
-    tokens = item.tokens if is_text else len(item.text) // _CHARS_A_TOKEN
+    if is_text:
+        tokens = item.tokens
+    else:
+        tokens = len(item.text) // _CHARS_A_TOKEN
     return tokens <= _QUESTION_TOKENS and asks(item.text)
 
 
 def source_of(item: Item) -> str | None:
     """Return the name of an item's source, None if it has none."""
     name = item.metadata.get("source")
-    return name if isinstance(name, str) and name else None
+    if isinstance(name, str) and name:
+        return name
+    return None
 
 
 class Embedded(NamedTuple):
@@ -106,7 +109,7 @@ class Embedded(NamedTuple):
     """
 
     digests: Int64s
-    rows: NDArray[np.int8]
+    rows: Int8s
 
 
 class Echoes(NamedTuple):
@@ -376,7 +379,7 @@ class TextIndex:
         limit: int,
         *,
         among: Collection[int] | None = None,
-    ) -> list[tuple[int, float]]:
+    ) -> Scored:
         return self.by_words(query, limit, among=among)
 
     def by_words(
@@ -385,7 +388,7 @@ class TextIndex:
         limit: int,
         *,
         among: Collection[int] | None = None,
-    ) -> list[tuple[int, float]]:
+    ) -> Scored:
         """Return at most `limit` (ordinal, score) by BM25 alone, best first, as `Index.rank` does."""
         numbers = self.numbers_of(self.analyze(query))
         weights = self.weights(filter(None, numbers), NO_ECHOES)
@@ -440,11 +443,13 @@ class TextIndex:
     def idf(self, number: int, echoes: Echoes) -> int:
         """Return the weight of a term in Q16, larger for one that fewer entries have."""
         frequency = self._frequency(number, echoes)
+        entries = len(self)
         if self.collection is None:
-            return idf_q16(len(self), frequency)
-        size = max(len(self), self.collection.entries)
+            return idf_q16(entries, frequency)
+        size = max(entries, self.collection.entries)
         term = self.vocabulary.term(number)
-        known = self.collection.frequencies.get(term, frequency * size // max(1, len(self)))
+        as_in_sample = frequency * size // max(1, entries)
+        known = self.collection.frequencies.get(term, as_in_sample)
         return idf_q16(size, min(size, max(frequency, known)))
 
     def _frequency(self, number: int, echoes: Echoes) -> int:

@@ -28,9 +28,8 @@ from kaosmem.retrieval.columns import GrowingArray
 
 if TYPE_CHECKING:
     from numpy.lib.npyio import NpzFile
-    from numpy.typing import NDArray
 
-    from kaosmem.retrieval.columns import Int64s, UInt32s
+    from kaosmem.retrieval.columns import Int8s, Int32s, Int64s, UInt32s
     from kaosmem.types.items import Item
 
 NO_TERM = 0
@@ -90,7 +89,9 @@ class Vocabulary:
     def number_in_entries(self, term: str) -> int:
         """Return the number of a term that an entry has, NO_TERM for any other."""
         number = self.number(term)
-        return number if number and self.frequencies.values[number] else NO_TERM
+        if number and self.frequencies.values[number]:
+            return number
+        return NO_TERM
 
     def in_order(self) -> Int64s:
         """Return the numbers of the terms in order of the terms.
@@ -225,19 +226,21 @@ class WordVectors:
             single precision, in any order.
     """
 
-    def __init__(self, terms: Iterable[str], rows: NDArray[np.int8]) -> None:
+    def __init__(self, terms: Iterable[str], rows: Int8s) -> None:
         self._numbers = dict(zip(terms, count(NO_ROW + 1)))
         self.rows = rows
         wide = rows.astype(np.int64)
-        self._length = isqrt(int((wide * wide).sum()) // max(1, len(rows) - 1))
+        mean_square = int((wide * wide).sum()) // max(1, len(rows) - 1)
+        self._length = isqrt(mean_square)
 
-    def rows_of(self, terms: Sequence[str]) -> NDArray[np.int32]:
+    def rows_of(self, terms: Sequence[str]) -> Int32s:
         """Return the row of each term, NO_ROW for a term without a vector."""
         return np.fromiter(map(self._numbers.get, terms, repeat(NO_ROW)), np.int32, len(terms))
 
     def mean_of(self, terms: Sequence[str], weights: Int64s) -> Int64s:
         """Return the direction of the weighted mean of terms, in whole numbers up to 127."""
-        total = (weights[:, None] * self.rows[self.rows_of(terms)]).sum(axis=0)
+        vectors = self.rows[self.rows_of(terms)]
+        total = (weights[:, None] * vectors).sum(axis=0)
         most = int(np.abs(total).max(initial=0))
         found: Int64s = total * _BYTE // max(1, most)
         return found
@@ -248,12 +251,14 @@ class WordVectors:
         The rows are multiplied a few at a time. A library for linear algebra would share more of
         them among threads, and wait for these where the processor is busy.
         """
-        together = np.full(-(-len(rows) // _TOGETHER) * _TOGETHER, NO_ROW)
-        together[: len(rows)] = rows
+        size = len(rows)
+        block_count = -(-size // _TOGETHER)  # rounded up
+        together = np.full(block_count * _TOGETHER, NO_ROW)
+        together[:size] = rows
         taken = self.rows.take(together, axis=0).astype(np.float32)
         blocks = taken.reshape(-1, _TOGETHER, len(vector))
-        found: Int64s = (blocks @ vector.astype(np.float32)).ravel()[: len(rows)].astype(np.int64)
-        return found
+        products = (blocks @ vector.astype(np.float32)).ravel()
+        return products[:size].astype(np.int64)
 
     def cosines(
         self,

@@ -94,7 +94,9 @@ class BlobStore(ABC):
                 f"data is a {type(data).__name__}; give bytes, encode() makes them of a str"
             )
         check_text(content_type, "content_type")
-        expiry = None if ttl is None else self._clock().timestamp() + check_ttl(ttl)
+        expiry = None
+        if ttl is not None:
+            expiry = self._clock().timestamp() + check_ttl(ttl)
         await self._put(check_id(key, "blob key"), bytes(data), content_type, expiry)
 
     async def download(self, key: str) -> bytes:

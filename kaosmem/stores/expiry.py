@@ -37,7 +37,10 @@ class Expiries(Generic[K]):
 
     def pop_due(self) -> list[K]:
         """Return the keys whose time has come, once."""
-        now = self.clock().timestamp() if self._times else 0.0
+        if self._times:
+            now = self.clock().timestamp()
+        else:
+            now = 0.0
         if now < self._earliest:
             return []
         due = [key for key, time in self._times.items() if time <= now]

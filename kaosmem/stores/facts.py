@@ -109,7 +109,9 @@ class NewFact(NamedTuple):
             begins = max([saved_at, *(each.valid_from for each in later)])
             metadata = {"timestamp": begins.isoformat()} | metadata
         ends = min((each.valid_from for each in later if each.valid_from > begins), default=None)
-        expiry = None if self.ttl is None else saved_at.timestamp() + self.ttl
+        expiry = None
+        if self.ttl is not None:
+            expiry = saved_at.timestamp() + self.ttl
         key = self.key or memory_id
         return FactRow(memory_id, key, self.content, metadata, begins, ends, saved_at, expiry)
 
@@ -205,7 +207,9 @@ class LongTermMemory(ABC):
                 begin of a version if a clock was ahead.
         """
         shelf = _shelf_key(agent_id, namespace)
-        named = None if key is None else check_id(key, "key")
+        named = None
+        if key is not None:
+            named = check_id(key, "key")
         return await self._save(shelf, _new_fact(content, ttl, named, metadata), None)
 
     async def update(
@@ -284,7 +288,9 @@ class LongTermMemory(ABC):
         shelf = _shelf_key(agent_id, namespace)
         check_id(memory_id, "memory id")
         found = await self._read(shelf, lambda rows: rows.get(memory_id))
-        return None if found is None else found.fact()
+        if found is None:
+            return None
+        return found.fact()
 
     async def delete(
         self,

@@ -103,7 +103,9 @@ class GraphStore(ABC):
         Raises InvalidNameError for an id, InvalidArgumentError for ids given as one str.
         """
         wanted = {check_id(each, "entity id") for each in check_several(ids, "ids")}
-        return await self._read_entities(sorted(wanted)) if wanted else []
+        if wanted:
+            return await self._read_entities(sorted(wanted))
+        return []
 
     @abstractmethod
     async def delete_all(self) -> None:
@@ -247,4 +249,6 @@ class InMemoryGraphStore(GraphStore):
 
 def _copy(part: P) -> P:
     """Return an entity or a relationship with properties of its own."""
-    return replace(part, properties=part.properties) if part.properties else part
+    if part.properties:
+        return replace(part, properties=part.properties)
+    return part

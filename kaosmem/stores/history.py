@@ -34,7 +34,9 @@ def check_message(message: object) -> ChatMessage:
     if message.id:
         check_item_id(message.id)
     content = check_content(message.content)
-    return message if content is message.content else replace(message, content=content)
+    if content is message.content:
+        return message
+    return replace(message, content=content)
 
 
 class HistoryProvider(ABC):
@@ -80,11 +82,14 @@ class HistoryProvider(ABC):
         Raises InvalidArgumentError for a value that is no list of messages.
         """
         thread = _thread_key(agent_id, session_id)
-        run = run_id if run_id == "" else check_id(run_id, "run id")
+        if run_id != "":
+            check_id(run_id, "run id")
         if new := [check_message(message) for message in check_several(messages, "messages")]:
             now = self._clock()
-            stamped = [replace(each, created_at=each.created_at or now, run_id=run) for each in new]
-            await self._append(thread, run, stamped)
+            stamped = [
+                replace(each, created_at=each.created_at or now, run_id=run_id) for each in new
+            ]
+            await self._append(thread, run_id, stamped)
 
     async def get_messages(
         self,
@@ -100,9 +105,10 @@ class HistoryProvider(ABC):
         """
         thread = _thread_key(agent_id, session_id)
         start = check_count(offset, "offset")
-        return await self._read(
-            thread, start, None if limit is None else start + check_count(limit, "limit")
-        )
+        end = None
+        if limit is not None:
+            end = start + check_count(limit, "limit")
+        return await self._read(thread, start, end)
 
     async def count_messages(self, agent_id: str, session_id: str) -> int:
         """Return how many messages there are."""

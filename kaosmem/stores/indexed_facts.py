@@ -127,21 +127,26 @@ class IndexedFacts:
 
     def put(self, row: FactRow) -> None:
         """Store a row with its number, or put it in the place of the row with its id."""
-        if row.id not in self.rows:
-            item = Item(row.id, "memories", "user", row.content, 0, row.known_from, key=row.key)
+        row_id = row.id
+        ordinal = self._ordinals.get(row_id)
+        if ordinal is None:
+            item = Item(row_id, "memories", "user", row.content, 0, row.known_from, key=row.key)
             ordinal = next(self._next_ordinal)
             self._index.add([(ordinal, item)])
-            self._ordinals[row.id] = ordinal
-            self._ids[ordinal] = row.id
-        self.rows[row.id] = row
-        self._by_key.setdefault(row.key, {})[row.id] = row
+            self._ordinals[row_id] = ordinal
+            self._ids[ordinal] = row_id
+        self.rows[row_id] = row
+        self._by_key.setdefault(row.key, {})[row_id] = row
         if row.valid_until is None:
-            self._live.add(self._ordinals[row.id])
+            self._live.add(ordinal)
         else:
-            self._live.discard(self._ordinals[row.id])
+            self._live.discard(ordinal)
 
     def delete(self, memory_id: str | None) -> None:
-        doomed = [*self.rows] if memory_id is None else [memory_id]
+        if memory_id is None:
+            doomed = [*self.rows]
+        else:
+            doomed = [memory_id]
         for each in doomed:
             row = self.rows.pop(each, None)
             if row is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
-from typing import Any
 
 from kaosmem.types import JSONObject, JSONValue
 
@@ -21,7 +20,7 @@ def labels_of(metadata: JSONObject) -> list[str]:
     return labels
 
 
-def condition(given: Mapping[str, Any], test: str) -> str:
+def condition(given: JSONObject, test: str) -> str:
     """Return a condition that all rows satisfy that pass a checked filter, and perhaps others.
 
     It has the values that a field must equal, and those of `$in`, also within `$and`.

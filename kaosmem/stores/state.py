@@ -97,7 +97,10 @@ class InMemoryShortTermMemory(ShortTermMemory):
         *,
         replace: bool,
     ) -> JSONDict:
-        state = patch if replace else self._states.get(session_id, {}) | patch
+        if replace:
+            state = patch
+        else:
+            state = self._states.get(session_id, {}) | patch
         self._states[session_id] = state
         if not state:
             del self._states[session_id]

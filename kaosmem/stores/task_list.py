@@ -188,8 +188,11 @@ class TaskList:
         return "\n".join(lines)
 
     def _line(self, task: Task) -> str:
-        retries = f", retry {task.retry_count} of {self.max_retries}" if task.retry_count else ""
-        return f"- [{task.status}{retries}] {visible(task.id)}: {visible(' '.join(task.title.split()))}"
+        state = str(task.status)
+        if task.retry_count:
+            state += f", retry {task.retry_count} of {self.max_retries}"
+        title = " ".join(task.title.split())
+        return f"- [{state}] {visible(task.id)}: {visible(title)}"
 
 
 def check_status(given: object) -> TaskStatus:

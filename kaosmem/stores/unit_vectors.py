@@ -12,6 +12,8 @@ from kaosmem.retrieval.columns import GrowingArray
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from kaosmem.retrieval.columns import Bools, Float32s, Float64s
+
 _ROWS_AT_ONCE = 4_096
 _EPSILON = float(np.finfo(np.float32).eps)
 
@@ -73,7 +75,7 @@ class UnitVectors:
         limit: int,
         passes: Callable[[str], bool] | None = None,
     ) -> list[tuple[str, float]]:
-        """Return at most `limit` (id, cosine) of those whose id passes, largest first; of equal ones by id.
+        """Return at most `limit` (id, cosine) of vectors whose id passes, largest first, then by id.
 
         Cosines are exact sums, rounded to 1e-9: the same vectors give the same answer, however they
         came to be here, on every machine.
@@ -94,19 +96,23 @@ class UnitVectors:
                 return self._ranked(rows, unit)[:limit]
             wanted = min(8 * wanted, size)
 
-    def _best_rows(
-        self, rough: NDArray[np.float32], wanted: int
-    ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Return rows among which the `wanted` best are, whatever rough cosines are off, and which seem to be these."""
-        floor = np.partition(rough, len(rough) - wanted)[len(rough) - wanted]
+    def _best_rows(self, rough: Float32s, wanted: int) -> tuple[NDArray[np.intp], Bools]:
+        """Return rows among which the `wanted` best surely are, and whether each seems to be one.
+
+        Args:
+            rough: Cosines of all rows, as far off as sums in single precision can be.
+        """
+        place = len(rough) - wanted
+        floor = np.partition(rough, place)[place]
         error = 4 * (self.dimensions + 2) * _EPSILON
         (rows,) = np.nonzero(rough >= floor - error)
         return rows, rough[rows] >= floor
 
-    def _ranked(self, rows: NDArray[np.intp], unit: NDArray[np.float64]) -> list[tuple[str, float]]:
+    def _ranked(self, rows: NDArray[np.intp], unit: Float64s) -> list[tuple[str, float]]:
         cosines: list[float] = []
         for start in range(0, len(rows), _ROWS_AT_ONCE):
-            vectors = self._rows.values[rows[start : start + _ROWS_AT_ONCE]].astype(np.float64)
+            chunk = rows[start : start + _ROWS_AT_ONCE]
+            vectors = self._rows.values[chunk].astype(np.float64)
             cosines += cosines_of(vectors, unit).tolist()
         return sorted(
             zip((self._ids[row] for row in rows), cosines, strict=True),
@@ -120,7 +126,7 @@ sums of products are exact.
 """
 
 
-def cosines_of(units: NDArray[np.float64], unit: NDArray[np.float64]) -> NDArray[np.float64]:
+def cosines_of(units: Float64s, unit: Float64s) -> Float64s:
     """Return the cosines of directions with one direction, the same on every machine, to 1e-9.
 
     Args:
@@ -129,18 +135,22 @@ def cosines_of(units: NDArray[np.float64], unit: NDArray[np.float64]) -> NDArray
     rows = np.rint(units * _UNITS)
     across = np.rint(unit * _UNITS)
     lengths = np.sqrt((rows * rows).sum(axis=1)) * np.sqrt((across * across).sum())
-    cosines: NDArray[np.float64] = np.rint((rows @ across) / lengths * 1e9) / 1e9
-    return np.clip(cosines, -1.0, 1.0)
+    cosines = (rows @ across) / lengths
+    rounded: Float64s = np.rint(cosines * 1e9) / 1e9
+    return np.clip(rounded, -1.0, 1.0)
 
 
-def unit_of(embedding: Sequence[float]) -> NDArray[np.float32]:
+def unit_of(embedding: Sequence[float]) -> Float32s:
     """Return an embedding at length 1 in single precision."""
-    unit: NDArray[np.float32] = _units([embedding])[0][0].astype(np.float32)
+    unit: Float32s = _units([embedding])[0][0].astype(np.float32)
     return unit
 
 
-def _sums(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sum of each row, shape (n, 1), added up by halves in the same order on every machine."""
+def _sums(rows: Float64s) -> Float64s:
+    """Return the sum of each row: shape (n, 1).
+
+    Halves are added up, in the same order on every machine.
+    """
     while rows.shape[1] > 1:
         half = rows.shape[1] // 2
         folded = rows[:, :half] + rows[:, half : 2 * half]
@@ -149,7 +159,7 @@ def _sums(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return rows
 
 
-def _units(vectors: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _units(vectors: ArrayLike) -> tuple[Float64s, Float64s]:
     """Return the directions and lengths of vectors, one a row."""
     values = np.asarray(vectors, np.float64)
     # Squares of very small or large numbers would be 0 or infinite.

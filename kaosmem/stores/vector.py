@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kaosmem.arguments import check_count, check_metadata, check_several
 from kaosmem.clients import EmbeddingClient
@@ -20,6 +20,9 @@ from kaosmem.types.content import TextBlock, check_content, content_text
 
 if TYPE_CHECKING:
     from kaosmem.stores.unit_vectors import UnitVectors
+
+Embedding: TypeAlias = tuple[float, ...]
+"""A vector of finite numbers of single precision, not all 0."""
 
 _MAX_SINGLE = 3.4028234663852886e38
 _MIN_SINGLE = 2.0**-149
@@ -40,7 +43,7 @@ class VectorDocument:
 
     content: tuple[ContentBlock, ...] = field(repr=False)
     id: str
-    embedding: tuple[float, ...] | None = field(repr=False)
+    embedding: Embedding | None = field(repr=False)
     metadata: JSONObject = field(repr=False)
 
     def __init__(
@@ -76,7 +79,7 @@ class SearchResult:
     metadata: JSONObject = field(default_factory=dict, repr=False)
 
 
-def check_embedding(given: object) -> tuple[float, ...]:
+def check_embedding(given: object) -> Embedding:
     """Return an embedding as numbers. Raises InvalidArgumentError."""
     try:
         if isinstance(given, str | bytes) or not isinstance(given, Iterable):
@@ -86,11 +89,12 @@ def check_embedding(given: object) -> tuple[float, ...]:
         raise InvalidArgumentError(
             f"an embedding is a {type(given).__name__}; give a sequence of numbers"
         ) from None
-    if not all(map(math.isfinite, numbers)) or max(map(abs, numbers), default=0.0) > _MAX_SINGLE:
+    largest = max(map(abs, numbers), default=0.0)
+    if not all(map(math.isfinite, numbers)) or largest > _MAX_SINGLE:
         raise InvalidArgumentError(
             "an embedding holds a number that single precision can't; give finite ones"
         )
-    if max(map(abs, numbers), default=0.0) < _MIN_SINGLE:
+    if largest < _MIN_SINGLE:
         raise InvalidArgumentError(
             f"an embedding of {len(numbers)} zeros has no direction; give one that is not 0"
         )
@@ -104,7 +108,7 @@ def check_cosine(given: object, name: str = "min_score") -> float:
     raise InvalidArgumentError(f"{name} is {shown_number(given)}; give a number from -1 to 1")
 
 
-async def embeddings_of(texts: Sequence[str], client: EmbeddingClient) -> list[tuple[float, ...]]:
+async def embeddings_of(texts: Sequence[str], client: EmbeddingClient) -> list[Embedding]:
     """Return the embeddings that a client makes of texts.
 
     Raises InvalidArgumentError for unusable ones.
@@ -192,11 +196,12 @@ class VectorStore(ABC):
                 that pass.
         """
         query = check_embedding(query_embedding)
-        _ = check_id(collection, "collection")
+        check_id(collection, "collection")
         check_count(limit, "limit")
-        return await self._search(
-            collection, query, limit, None if filter is None else parse_filter(filter)
-        )
+        wanted = None
+        if filter is not None:
+            wanted = parse_filter(filter)
+        return await self._search(collection, query, limit, wanted)
 
     async def get(self, ids: Iterable[str], *, collection: str = "default") -> list[VectorDocument]:
         """Return the stored documents among these ids, in this order."""
@@ -234,7 +239,12 @@ class VectorStore(ABC):
             )
         made = await embeddings_of([each.text for each in bare], self._client)
         of = {each.id: embedding for each, embedding in zip(bare, made, strict=True)}
-        return [replaced(each, embedding=of[each.id]) if each.id in of else each for each in listed]
+        embedded = []
+        for each in listed:
+            if each.id in of:
+                each = replaced(each, embedding=of[each.id])
+            embedded.append(each)
+        return embedded
 
     @abstractmethod
     async def _known(self, collection: str, ids: Collection[str]) -> Collection[str]:
@@ -259,7 +269,7 @@ class VectorStore(ABC):
     async def _search(
         self,
         collection: str,
-        query: tuple[float, ...],
+        query: Embedding,
         limit: int,
         wanted: MetadataFilter | None,
     ) -> list[SearchResult]:
@@ -325,7 +335,7 @@ class InMemoryVectorStore(VectorStore):
     async def _search(
         self,
         collection: str,
-        query: tuple[float, ...],
+        query: Embedding,
         limit: int,
         wanted: MetadataFilter | None,
     ) -> list[SearchResult]:

@@ -48,8 +48,13 @@ def get_counter(counter: AnyCounter = None) -> TokenCounter:
     if isinstance(counter, str):
         if counter == ESTIMATE:
             return EstimateCounter()
-        encoding = counter if counter in RECIPES else encoding_of(counter) or counter
-        return ToktokCounter(encoding) if has_toktok() else TiktokenCounter(encoding)
+        if counter in RECIPES:
+            encoding = counter
+        else:
+            encoding = encoding_of(counter) or counter
+        if has_toktok():
+            return ToktokCounter(encoding)
+        return TiktokenCounter(encoding)
     if isinstance(counter, TokenCounter):
         check_text(counter.name, "name of a counter")
         return counter
@@ -64,7 +69,9 @@ def get_counter(counter: AnyCounter = None) -> TokenCounter:
 def count_content(content: Content, counter: TokenCounter) -> int:
     """Return the tokens of content alone: its text, its thinking, and the rest as estimates."""
     tokens = check_tokens(counter(content_text(content)), counter.name)
-    return tokens if isinstance(content, str) else tokens + _tokens_beside_text(content, counter)
+    if isinstance(content, str):
+        return tokens
+    return tokens + _tokens_beside_text(content, counter)
 
 
 def _tokens_beside_text(blocks: Iterable[ContentBlock], counter: TokenCounter) -> int:

@@ -104,7 +104,10 @@ def context_length(model: str) -> int:
     if known := _known(name, _CONTEXT_LENGTHS):
         return _CONTEXT_LENGTHS[known]
     close = get_close_matches(name, _CONTEXT_LENGTHS, n=3, cutoff=0.4)
-    hint = f"the closest known are {', '.join(close)}; " if close else ""
+    if close:
+        hint = f"the closest known are {', '.join(close)}; "
+    else:
+        hint = ""
     raise InvalidArgumentError(
         f"the context length of model {shown_name(model)} is not known; {hint}"
         "give a budget in tokens"
@@ -152,4 +155,6 @@ def _known(name: str, models: Iterable[str]) -> str:
 
 def _name(model: object) -> str:
     """Return a model's name in lower case, without its maker."""
-    return _MAKERS.sub("", model.lower()) if isinstance(model, str) else ""
+    if isinstance(model, str):
+        return _MAKERS.sub("", model.lower())
+    return ""

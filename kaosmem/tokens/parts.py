@@ -79,13 +79,14 @@ def _is_elsewhere(part: JSONObject) -> bool:
     for name in ("fileData", "s3Location"):
         if name in part:
             return True
-    if part.get("type") == "input_file":
+    kind = part.get("type")
+    if kind == "input_file":
         return "file_data" not in part
     named = part.get("document") or part.get("video") or part.get("audio")
     if isinstance(named, Mapping):
         inner = named.get("source")
         return isinstance(inner, Mapping) and "s3Location" in inner
-    if part.get("type") not in ("document", "file"):
+    if kind not in ("document", "file"):
         return False
     inner = part.get("source") or part.get("file")
     return isinstance(inner, Mapping) and not {"data", "content", "file_data"} & inner.keys()
@@ -94,7 +95,9 @@ def _is_elsewhere(part: JSONObject) -> bool:
 def _data_tokens(data: str) -> int:
     if data.startswith(_PDF):
         return _pages(data) * PAGE_TOKENS
-    return IMAGE_TOKENS if data.startswith(_IMAGES) else sealed_tokens(data)
+    if data.startswith(_IMAGES):
+        return IMAGE_TOKENS
+    return sealed_tokens(data)
 
 
 @remembered(32)

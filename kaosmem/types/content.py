@@ -238,11 +238,9 @@ def block_text(block: ContentBlock) -> str:
         case ToolUseBlock():
             return f"{block.name}({block.arguments})"
         case ToolResultBlock():
-            return (
-                block.content
-                if isinstance(block.content, str)
-                else "\n".join(map(block_text, block.content))
-            )
+            if isinstance(block.content, str):
+                return block.content
+            return "\n".join(map(block_text, block.content))
         case ImageBlock():
             return f"[image {block.media_type}]".replace(" ]", "]")
         case OpaqueBlock():
@@ -306,7 +304,10 @@ def check_content(content: str | Iterable[ContentBlock | JSONObject]) -> Content
     try:
         return _adapter().validate_python(given)
     except ValueError as error:
-        reason = _reason(error.errors()[0]) if hasattr(error, "errors") else type(error).__name__
+        if hasattr(error, "errors"):
+            reason = _reason(error.errors()[0])
+        else:
+            reason = type(error).__name__
         raise InvalidArgumentError(
             f"content is neither a str nor content blocks: {reason}"
         ) from None
@@ -338,7 +339,9 @@ def _reason(problem: Mapping[str, Any]) -> str:
             return f"block {block}: its type is none of {problem['ctx']['expected_tags']}"
         case "unexpected_keyword_argument":
             return f"block {block}: it has a field that a block of its type does not have"
-    where = f"block {block}{f', field {fields[-1]!r}' if len(fields) > 1 else ''}"
+    where = f"block {block}"
+    if len(fields) > 1:
+        where += f", field {fields[-1]!r}"
     return f"{where}: {problem['msg'][:_MAX_REASON_CHARS]}"
 
 
@@ -349,17 +352,17 @@ def stored_blocks(stored: JSONValue) -> tuple[ContentBlock, ...]:
 
 def content_json(content: Content) -> JSONValue:
     """Return content as JSON values, of which `check_content` makes it again."""
-    return content if isinstance(content, str) else list(_adapter().dump_python(content))
+    if isinstance(content, str):
+        return content
+    return list(_adapter().dump_python(content))
 
 
 def _texts(block: object) -> Iterator[tuple[str, str]]:
     """Yield the texts in a block, and in blocks within it, each with the name of its field."""
     slots = getattr(block, "__slots__", ())
-    fields = (
-        block.items()
-        if isinstance(block, Mapping)
-        else ((name, getattr(block, name)) for name in slots)
-    )
+    fields: Iterable[tuple[str, Any]] = ((name, getattr(block, name)) for name in slots)
+    if isinstance(block, Mapping):
+        fields = block.items()
     for name, value in fields:
         if isinstance(value, str):
             yield name, value
@@ -402,4 +405,6 @@ def trust_of(role: str, content: Content) -> Trust:
     holds_results = not isinstance(content, str) and any(
         isinstance(block, ToolResultBlock) for block in content
     )
-    return min(of_role, Trust.TOOL) if holds_results else of_role
+    if holds_results:
+        return min(of_role, Trust.TOOL)
+    return of_role

@@ -32,7 +32,9 @@ def cut_result(
             return result
         content = block_text(result)
     cut = cut_text(content, most, whole)
-    return result if cut is content else replace(result, content=cut)
+    if cut is content:
+        return result
+    return replace(result, content=cut)
 
 
 def cut_text(
@@ -53,9 +55,12 @@ def cut_text(
         return text
     if not most:
         return note
-    end = len(text) - most // 3
-    telling = _telling_lines(text, most // 3, end)
-    begin = most - most // 3 - sum(len(line) + len(_GAP) for line in telling.values())
+    third = most // 3
+    end = len(text) - third
+    telling = _telling_lines(text, third, end)
+    begin = most - third
+    for line in telling.values():
+        begin -= len(line) + len(_GAP)
     shown = [text[:begin], f"\n{note}\n"]
     shown += [f"{line}{_GAP}" for start, line in telling.items() if start >= begin]
     return "".join([*shown, text[end:]])

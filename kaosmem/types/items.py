@@ -94,7 +94,9 @@ class ChatMessage:
     @property
     def authority(self) -> Trust:
         """Return its trust."""
-        return trust_of(self.role, self.content) if self.trust is None else self.trust
+        if self.trust is None:
+            return trust_of(self.role, self.content)
+        return self.trust
 
     @property
     def stated(self) -> JSONObject:
@@ -110,12 +112,16 @@ class ChatMessage:
     @property
     def blocks(self) -> tuple[ContentBlock, ...]:
         """Return the content as blocks."""
-        return (TextBlock(self.content),) if isinstance(self.content, str) else self.content
+        if isinstance(self.content, str):
+            return (TextBlock(self.content),)
+        return self.content
 
     @property
     def text(self) -> str:
         """Return the content as one text."""
-        return self.content if isinstance(self.content, str) else content_text(self.content)
+        if isinstance(self.content, str):
+            return self.content
+        return content_text(self.content)
 
 
 T = TypeVar("T")
@@ -238,7 +244,9 @@ class Item:
         fields["trust"] = self.trust.name.lower()
         rows: list[tuple[str, str | Markup]] = []
         for name, value in fields.items():
-            rows.append((name, value if isinstance(value, str) else json_text(value)))
+            if not isinstance(value, str):
+                value = json_text(value)
+            rows.append((name, value))
         rows.append(("content", prose(self.text, max_chars=2_000)))
         return table(f"item {self.id}", (), rows)
 
@@ -250,7 +258,9 @@ class Item:
     @property
     def text(self) -> str:
         """Return the content as one text."""
-        return self.content if isinstance(self.content, str) else content_text(self.content)
+        if isinstance(self.content, str):
+            return self.content
+        return content_text(self.content)
 
     def memo(self, name: str, make: Callable[[Item], T]) -> T:
         """Return `make(self)`, made once for each `name` in the item's life."""
@@ -319,7 +329,9 @@ def digest(item: Item) -> str:
 def stated_from(metadata: JSONObject) -> datetime | None:
     """Return when an item with this metadata began to hold, as `Item.stated_from` does."""
     stated = time_of(metadata.get("timestamp"))
-    return None if stated is None else aware(stated)
+    if stated is None:
+        return None
+    return aware(stated)
 
 
 def utc_time(metadata: JSONObject) -> datetime | None:
@@ -372,7 +384,9 @@ def time_of(stated: JSONValue) -> datetime | None:
     try:
         if _YEAR_OR_MONTH.fullmatch(str(stated)):
             return datetime.fromisoformat(f"{stated}-01-01"[:10])
-        return datetime.fromisoformat(stated) if isinstance(stated, str) else None
+        if isinstance(stated, str):
+            return datetime.fromisoformat(stated)
+        return None
     except ValueError:
         return None
 
@@ -417,7 +431,8 @@ class StoredItem(NamedTuple):
         Raises CorruptionError if it is another item than the file's end lists.
         """
         stored = self.parse(self.line)
-        if tuple(map(stored.get, ("id", "role", "tokens", "position"))) != (self.id, *self[2:5]):
+        stated = tuple(map(stored.get, ("id", "role", "tokens", "position")))
+        if stated != (self.id, *self[2:5]):
             raise CorruptionError("a stored item is another one than its file says at its end")
         return stored
 
@@ -446,7 +461,9 @@ def item_of_dict(stored: JSONObject) -> Item:
 
 def decoded(item: Item | StoredItem) -> Item:
     """Return an item that may still be a line. Raises CorruptionError."""
-    return item.item() if isinstance(item, StoredItem) else item
+    if isinstance(item, StoredItem):
+        return item.item()
+    return item
 
 
 # A frozen dataclass takes five times as long to make by its constructor, and a session reads
@@ -470,11 +487,19 @@ def _decoded(stored: JSONObject, section: str) -> Item:
     metadata = get("metadata", {})
     key = get("key")
     given = get("tags")
-    tags = _texts_of(given) if given is not None else ()
+    if given is not None:
+        tags = _texts_of(given)
+    else:
+        tags = ()
     given = get("sources")
-    sources = _texts_of(given) if given is not None else ()
+    if given is not None:
+        sources = _texts_of(given)
+    else:
+        sources = ()
     ends = get("expires_at")
-    expires_at = None if ends is None else datetime.fromisoformat(ends)
+    expires_at = None
+    if ends is not None:
+        expires_at = datetime.fromisoformat(ends)
     kinds = (
         type(item_id),
         type(role),
@@ -556,8 +581,6 @@ def check_extent(item: Item) -> None:
 
 
 def _is_short(value: JSONValue) -> bool:
-    return (
-        len(value) < 1_000
-        if isinstance(value, str)
-        else value is None or isinstance(value, int | float)
-    )
+    if isinstance(value, str):
+        return len(value) < 1_000
+    return value is None or isinstance(value, int | float)

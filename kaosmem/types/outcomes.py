@@ -66,7 +66,10 @@ class Outcomes(NamedTuple):
     @property
     def note(self) -> str:
         """Return the outcomes in words, for the label of the procedure."""
-        times = ("failed", self.failed) if self.is_demoted else ("worked", self.worked)
+        if self.is_demoted:
+            times = ("failed", self.failed)
+        else:
+            times = ("worked", self.worked)
         return "{} {} of {} times".format(*times, self.tries)
 
     @property

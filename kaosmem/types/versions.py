@@ -38,14 +38,21 @@ class Interval(NamedTuple):
         >>> Interval(datetime(2024, 6, 1)).text
         'since 1 June 2024'
         """
-        start = day_text(self.start) if self.start else ""
-        end = day_text(self.end) if self.end else ""
+        if self.start:
+            start = day_text(self.start)
+        else:
+            start = ""
+        if self.end:
+            end = day_text(self.end)
+        else:
+            end = ""
         return interval_text(start, end)
 
     def covers(self, time: datetime) -> bool:
         """Return whether a time is in the interval. An end that is None is open."""
-        has_begun = self.start is None or aware(self.start) <= time
-        return has_begun and (self.end is None or time < aware(self.end))
+        if self.start is not None and time < aware(self.start):
+            return False
+        return self.end is None or time < aware(self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +87,9 @@ class Version(Generic[T]):
 
     def holds_at(self, time: datetime) -> bool:
         """Return whether the version held at a time."""
-        return self.valid_from <= time and (self.valid_until is None or time < self.valid_until)
+        if time < self.valid_from:
+            return False
+        return self.valid_until is None or time < self.valid_until
 
 
 def is_taken_back(stated: datetime | None, ended: datetime | None) -> bool:
@@ -118,16 +127,21 @@ def in_order(
     for item in items:
         begin = stated(item)
         end = ended(item)
+        known = known_from(item)
         if begin is not None and is_taken_back(begin, end):
-            versions.append(Version(item, begin, end, known_from(item)))
+            versions.append(Version(item, begin, end, known))
             continue
+        if latest is None:
+            latest = begin or known
         if begin is None:
-            begin = known_from(item) if latest is None else max(latest, known_from(item))
-        latest = begin if latest is None else max(latest, begin)
+            begin = max(latest, known)
+        latest = max(latest, begin)
         begins.append((begin, item))
     begins.sort(key=itemgetter(0))
     for place, (begin, item) in enumerate(begins, 1):
-        successor = begins[place][0] if place < len(begins) else None
+        successor = None
+        if place < len(begins):
+            successor = begins[place][0]
         ends = [max(begin, end) for end in (successor, ended(item)) if end is not None]
         versions.append(Version(item, begin, min(ends, default=None), known_from(item)))
     return sorted(versions, key=attrgetter("valid_from"))
@@ -148,7 +162,9 @@ def known_by(versions: Sequence[Version[T]], time: datetime) -> list[Version[T]]
     successors: list[datetime | None] = [*(version.valid_from for version in known[1:]), None]
     told = []
     for version, successor in zip(known, successors, strict=False):
-        stated = None if version.valid_until in later else version.valid_until
+        stated = None
+        if version.valid_until not in later:
+            stated = version.valid_until
         ends = [end for end in (successor, stated) if end is not None]
         told.append(replace(version, valid_until=min(ends, default=None)))
     return told
@@ -168,4 +184,6 @@ def day_text(time: datetime) -> str:
 
 def aware(time: datetime) -> datetime:
     """Return a time with a zone: UTC if it has none."""
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    if time.tzinfo is not None:
+        return time
+    return time.replace(tzinfo=UTC)
