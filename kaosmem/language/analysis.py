@@ -282,10 +282,12 @@ def chunk_terms(chunk: str) -> tuple[str, ...]:
     ('lru_cache', 'lru', 'cach')
     """
     if len(chunk) <= MAX_CHUNK_CHARS:
+        # As the line below finds, in a tenth of the time.
         word = chunk.strip(_PUNCTUATION)
+        if word.isascii() and word.isdigit():
+            return (word,)
         has_one_case = word.islower() or word.istitle() or word.isupper()
         if word.isascii() and word.isalpha() and has_one_case:
-            # As the line below finds, in a tenth of the time.
             return _plain_word_terms(word.lower())
     return tuple(_chunk_terms(chunk))
 
