@@ -18,6 +18,7 @@ from kaosmem.cli.options import (
     Plot,
     RankerName,
     SessionUrl,
+    check_output,
     whole_number,
 )
 from kaosmem.cli.sessions import open_stored
@@ -147,10 +148,8 @@ def _sizes(budgets: str, plot: Path | None) -> tuple[int, ...]:
     from kaosmem.evaluation.report import check_plot
 
     sizes = check_budgets(map(whole_number, budgets.split(",")))
-    if plot is not None and not check_plot(plot).absolute().parent.is_dir():
-        raise typer.BadParameter(
-            f"there is no folder {str(plot.parent)!r}; make it first", param_hint="--plot"
-        )
+    if plot is not None:
+        check_output(check_plot(plot), "--plot")
     return sizes
 
 

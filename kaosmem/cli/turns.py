@@ -11,12 +11,11 @@ from typing import Annotated
 import typer
 
 from kaosmem.assembly.difference import difference
-from kaosmem.cli.options import AsJson, Namespace, SessionUrl
+from kaosmem.cli.options import AsJson, Namespace, SessionUrl, check_output
 from kaosmem.cli.report import print_report, why_json
 from kaosmem.cli.sessions import check_stored, open_stored, split_url
 from kaosmem.cli.terminal import Phases, clear_screen, write, write_json, write_table
 from kaosmem.display import counted, preview
-from kaosmem.errors import InvalidArgumentError
 from kaosmem.persistence.storage.places import fingerprint
 from kaosmem.session.tracing import Replay
 
@@ -171,11 +170,10 @@ async def _write_page(
     namespace: str,
     output: Path,
 ) -> None:
-    """Write the page of a session to a file. Raises InvalidArgumentError without its folder."""
+    """Write the page of a session to a file. Raises BadParameter without its folder."""
     from kaosmem.view.page import html_page, page_data
 
-    if not output.absolute().parent.is_dir():
-        raise InvalidArgumentError(f"there is no folder {str(output.parent)!r}; make it first")
+    check_output(output, "--output")
     async with open_stored(url, namespace) as memory:
         data = page_data(memory._session)
     with output.open("w", encoding="utf-8") as file:

@@ -320,7 +320,7 @@ def _tells_of_other(text: str, told: str, quoted: Item) -> bool:
         text: The plain text of the fact.
         told: The plain sentence of the quote up to its end.
     """
-    subject = plain_word((WORD.findall(text) or [""])[0])
+    subject = _first_word(text)
     own = _GENERIC | words_of(quoted.role)
     other = _WORDS["other_person"].search(told)
     is_of_speaker = subject in own or _WORDS["speaker_words"].search(text)
@@ -330,7 +330,7 @@ def _tells_of_other(text: str, told: str, quoted: Item) -> bool:
     if other is not None:
         relatives = [word for word in other.groups() if word]
         return not any(word in text for word in relatives)
-    first = plain_word((WORD.findall(told) or [""])[0])
+    first = _first_word(told)
     is_name = marks_of(quoted.text).get(first, False) and not first[0].isdigit()
     return is_name and first not in own | words_of(text)
 
@@ -366,11 +366,16 @@ def _is_about_other(
     if not _WORDS["first_person"].search(quote):
         return False
     speaker = grounds.quoted.role
-    subject = plain_word((WORD.findall(text) or [""])[0])
+    subject = _first_word(text)
     own = [f"{item.role} {item.text}" for item in grounds.items if item.role == speaker]
     speakers = {item.role.casefold() for item in grounds.items} - {speaker.casefold()}
     known = _GENERIC | words_of("\n".join(own))
     return subject in speakers or (subject not in known and _is_name(text, quote))
+
+
+def _first_word(text: str) -> str:
+    """Return the first word of a text, plain, "" without one."""
+    return plain_word((WORD.findall(text) or [""])[0])
 
 
 def _is_name(text: str, quote: str) -> bool:

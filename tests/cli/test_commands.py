@@ -629,7 +629,7 @@ def test_forget_erases_nothing_if_its_receipt_has_no_place(receipt, session, pla
     before = files(place)
     code, out, err = command("forget", session, "finding", "--receipt", receipt)
     assert (code, out) == (2, "")
-    assert "nothing was erased" in " ".join(err.split())
+    assert "Nothing was done" in " ".join(err.split())
     assert files(place) == before
 
 

@@ -139,7 +139,7 @@ def test_view_writes_one_file(url, tmp_path, command):
     assert "Cleo owns the deal." in page.read_text()
     assert command("view", url).code == 2
     missing = command("view", url, "--output", tmp_path / "none" / "turns.html")
-    assert (missing.code, "make it first" in missing.err) == (2, True)
+    assert (missing.code, "a folder that is there" in missing.err) == (2, True)
 
 
 def test_a_session_without_turns_says_how_to_keep_them(tmp_path, command):
