@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Protocol, runtime_checkable
 
-from kaosmem.arguments import check_count, check_listed
+from kaosmem.arguments import check_count, check_instance, check_listed, check_several
 from kaosmem.clients import LLMClient
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE, is_summary
 from kaosmem.compaction.outline import MessageSizes, Outline
@@ -22,7 +22,7 @@ from kaosmem.compaction.protection import (
 )
 from kaosmem.compaction.shortening import has_results, with_cut_results, within_limit
 from kaosmem.compaction.summarizer import NO_ROOM, Summarizer
-from kaosmem.errors import InvalidArgumentError, SummaryError, WindowTooSmallError
+from kaosmem.errors import SummaryError, WindowTooSmallError
 from kaosmem.formats import Format, get_format
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import AnyCounter
@@ -208,32 +208,23 @@ class ToolResultCompaction:
         return left
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class CompactionPipeline:
     """Gives a history to each strategy in turn. Without strategies, it returns the whole history.
 
     Args:
-        strategies: Several strategies, one, or another pipeline.
+        strategies: The strategies, in order.
 
     Raises:
-        InvalidArgumentError: If one of them is no CompactionStrategy.
+        InvalidArgumentError: If they are no list of CompactionStrategy.
     """
 
-    strategies: tuple[CompactionStrategy, ...]
+    strategies: Sequence[CompactionStrategy] = ()
 
-    def __init__(self, strategies: Iterable[CompactionStrategy] | CompactionStrategy = ()) -> None:
-        given: tuple[CompactionStrategy, ...]
-        if isinstance(strategies, CompactionPipeline):
-            given = strategies.strategies
-        elif isinstance(strategies, CompactionStrategy) or not isinstance(strategies, Iterable):
-            given = (strategies,)
-        else:
-            given = tuple(strategies)
+    def __post_init__(self) -> None:
+        given = tuple(check_several(self.strategies, "strategies"))
         for each in given:
-            if isinstance(each, type) or not isinstance(each, CompactionStrategy):
-                raise InvalidArgumentError(
-                    f"a strategy is a {type(each).__name__}; give a CompactionStrategy"
-                )
+            check_instance(each, CompactionStrategy, "a strategy")
         object.__setattr__(self, "strategies", given)
 
     def within(self, tokens: int) -> CompactionPipeline:
@@ -258,7 +249,7 @@ class TokenBudgetCompaction:
     that never give way exceed the budget, the results of the newest calls are cut to one length.
 
     Args:
-        strategies: Several strategies, one, or a pipeline, whose strategies are run one by one.
+        strategies: The strategies, in order.
         token_budget: The most tokens. `int(0.8 * context_length("gpt-4o"))` is a part of what a
             model reads.
         counter: The counter of tokens. None is the default one.
@@ -272,7 +263,7 @@ class TokenBudgetCompaction:
 
     def __init__(
         self,
-        strategies: Iterable[CompactionStrategy] | CompactionStrategy,
+        strategies: Sequence[CompactionStrategy],
         token_budget: int,
         *,
         counter: AnyCounter = None,
