@@ -496,51 +496,6 @@ async def test_the_event_loop_goes_on_beside_a_formation(former):
     assert turns > 40
 
 
-async def test_an_edited_message_takes_no_place_of_newer_words():
-    """It is formed anew, and its facts are as old as before."""
-    memory = SessionMemory.test_mode()
-    said = memory.add("messages", "I live in Oslo. I no longer work at Acme. I prefer tea.")
-    memory.add("messages", "I moved to Bergen. I work at Acme again.")
-    await memory.form(PatternFormer())
-    memory.update(said.id, "I live in Oslo. I no longer work at Acme. I prefer green tea.")
-    assert [str(change) for change in await memory.form(PatternFormer())] == ["I prefer green tea."]
-    assert findings(memory) == [
-        "I moved to Bergen.",
-        "I work at Acme again.",
-        "I prefer green tea.",
-    ]
-
-
-async def test_an_edited_message_is_older_than_a_later_time():
-    memory = SessionMemory.test_mode()  # its clock begins in 2024, and goes on with each message
-    said = memory.add("messages", "I live in Oslo. I prefer tea.")
-    await memory.form(PatternFormer())
-    later = memory.add("messages", "Good morning.").created_at.isoformat()
-    memory.add("messages", "I live in Bergen.", metadata={"timestamp": later})
-    await memory.form(PatternFormer())
-    memory.update(said.id, "I live in Oslo. I prefer green tea.")
-    await memory.form(PatternFormer())
-    assert findings(memory) == ["I live in Bergen.", "I prefer green tea."]
-    assert not len(memory.proposals)
-
-
-async def test_a_fact_goes_when_its_words_are_edited_out_of_their_message():
-    """The message is formed anew, and a message that keeps the words is not."""
-    memory = SessionMemory.test_mode()
-    said = [memory.add("messages", f"I live in Oslo. I prefer room {room}.") for room in (40, 41)]
-    other = memory.add("messages", "I work at Acme.")
-    await memory.form(PatternFormer())
-    memory.update(said[0].id, "I live in Bergen. I prefer room 40.")
-    memory.update(other.id, "I work.")
-    assert [str(change) for change in await memory.form(PatternFormer())] == ["I live in Bergen."]
-    left = ["I prefer room 40.", "I prefer room 41.", "I live in Bergen."]
-    assert [item.text for item in memory["findings"]] == left
-    assert await memory.form(PatternFormer()) == []
-    async with SessionMemory.open(memory.admin.fs, "test") as again:
-        assert await again.form(PatternFormer()) == []
-        assert [item.text for item in again["findings"]] == left
-
-
 async def test_a_former_returns_a_draft_and_a_session_has_one():
     """Errors that name their remedy, in place of nothing, or of an attribute that lacks."""
     memory = SessionMemory.test_mode()
