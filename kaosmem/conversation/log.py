@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from datetime import datetime
 from itertools import count
@@ -21,7 +21,6 @@ from kaosmem.conversation.events import (
 from kaosmem.conversation.view import Condensation, ConversationView
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.formats import Format, parse_message
-from kaosmem.names import shown_name
 from kaosmem.types import JSONDict, JSONObject, JSONValue
 from kaosmem.types.content import content_json
 
@@ -70,27 +69,18 @@ def event_of(stored: JSONObject) -> ConversationEvent:
 
     Raises InvalidArgumentError.
     """
-    kind = stored.get("type") if isinstance(stored, Mapping) else None
-    if not isinstance(kind, str) or kind not in _FIELDS:
-        raise InvalidArgumentError(
-            f"no type of event {shown_name(kind)}, only {', '.join(_TYPES)}; read it with the "
-            "kaosmem that wrote it"
-        )
-    if unknown := stored.keys() - {"type", *_FIELDS[kind]}:
-        known = ", ".join(["type", *_FIELDS[kind]])
-        raise InvalidArgumentError(
-            f"a stored {kind} has {len(unknown)} unknown fields; use only {known}"
-        )
     try:
         given: dict[str, Any] = dict(stored)
-        del given["type"]
+        kind = _TYPES[given.pop("type")]
         if "timestamp" in given:
             given["timestamp"] = datetime.fromisoformat(given["timestamp"])
-        return _TYPES[kind](**given)
-    except (AttributeError, TypeError, ValueError) as error:
+        return kind(**given)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         # Not from the error: the messages of these may show what was stored.
         reason = str(error) if isinstance(error, InvalidArgumentError) else type(error).__name__
-        raise InvalidArgumentError(f"not a stored {kind}: {reason}") from None
+        raise InvalidArgumentError(
+            f"not a stored event: {reason}; read it with the kaosmem that wrote it"
+        ) from None
 
 
 E = TypeVar("E", bound=ConversationEvent)
