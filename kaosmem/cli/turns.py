@@ -58,20 +58,15 @@ async def why(
 async def diff(
     url: SessionUrl,
     turns: Annotated[
-        tuple[int, int] | None,
-        typer.Option(
-            metavar="A B",
-            help="The turns, from 1. Negative numbers count from the end.",
-            show_default="the last one, and the one before it in its window",
-        ),
-    ] = None,
+        tuple[int, int],
+        typer.Option(metavar="A B", help="The turns, from 1. Negative numbers count from the end."),
+    ] = (-2, -1),
     namespace: Namespace = "default",
 ) -> None:
     """Print which items came, went, were replaced or moved between two stored turns."""
     async with open_stored(url, namespace) as memory:
         replay = Replay(memory._session)
-    last = replay.turn(-1 if turns is None else turns[1])
-    first = replay.before(last) if turns is None else replay.turn(turns[0])
+    first, last = map(replay.turn, turns)
     before = replay.seen(first.number)
     after = replay.seen(last.number)
     found = difference(before.items, after.items)

@@ -61,16 +61,6 @@ def test_diff_names_what_was_replaced(url, command):
     assert re.search(r"replacing +findings +Cleo owns the deal\.", out)
 
 
-def test_diff_compares_with_the_turn_before_of_the_same_window(tmp_path, command):
-    """Between two turns of a window, a call without one is no turn before."""
-    turn = ("Ann", "Which room?")
-    for window in ("main", None, "main", "other"):
-        ask(tmp_path, turn, window=window)
-    assert "turn 3 to turn 4" in _ok(command("diff", f"{tmp_path}/s"))  # the first of its window
-    ask(tmp_path, turn, window="main")
-    assert "turn 3 to turn 5" in _ok(command("diff", f"{tmp_path}/s"))
-
-
 def test_top_prints_the_newest_turn_once_in_a_pipe(url, command):
     """The tokens by section add up to the budget."""
     out = _ok(command("top", url))
@@ -156,5 +146,5 @@ def test_a_session_without_turns_says_how_to_keep_them(tmp_path, command):
 def test_a_difference_needs_two_turns(tmp_path, command):
     ask(tmp_path, ("Ann", "Who owns the deal?"))
     url = f"{tmp_path}/s"
-    assert "only one turn is kept, and a difference needs two" in command("diff", url).err
+    assert "no turn -2; there is only turn 1" in command("diff", url).err
     assert "no turn 2; there is only turn 1" in command("diff", url, "--turns", 1, 2).err
