@@ -90,14 +90,6 @@ async def bench(
         ),
     ] = None,
     budgets: Budgets = "512,2048,8192",
-    datasets: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME,...",
-            help="Measure only these data sets of the folder.",
-            show_default=False,
-        ),
-    ] = "",
     assembler: Annotated[
         list[str] | None,
         typer.Option(
@@ -129,8 +121,7 @@ async def bench(
     assemblers = [get_assembler(name, counter=counter, format=format.value) for name in names]
     with Phases(per_second=1) as phases:  # drawing must not show in the times
         phases.begin("reading items and questions")
-        chosen = [name for name in datasets.split(",") if name]
-        corpora = read_corpora(items, questions, datasets=chosen)
+        corpora = read_corpora(items, questions)
         phases.begin("measuring contexts")
         report = await evaluate(
             corpora,

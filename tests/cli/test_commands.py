@@ -383,8 +383,8 @@ BAD_INPUT = {
         InvalidArgumentError,
         "module:attribute",
     ),
-    "a data set that is not there": (
-        ["bench", "docs", "--datasets", "x"],
+    "a folder without a data set": (
+        ["bench", "docs"],
         MissingFileError,
         "holds some",
     ),
@@ -835,5 +835,5 @@ def test_bench_measures_data_sets_and_assemblers_of_one_s_own(evidence, place, c
         for name in ("copies", "lockers")
         for assembler, recall in (("rank-bm25", "1.000"), ("newest", "0.000"))
     ]
-    out = command("bench", "both", "-b", 100, *chosen, "--datasets", "lockers").out
+    out = command("bench", "both/lockers", "-b", 100, *chosen).out
     assert out.startswith("questions: 14\nitems: 120\ncorpora: 2\n")
