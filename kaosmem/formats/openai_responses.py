@@ -27,7 +27,6 @@ from kaosmem.formats.fields import (
     extra_text,
     mapping_of,
     parts_of,
-    plain_id,
     sent_part,
     text_field,
 )
@@ -65,7 +64,6 @@ if TYPE_CHECKING:
     from kaosmem.tokens.counters import TokenCounter
 
 _ITEM = "an openai-responses item"
-_MAX_CALL_ID_CHARS = 64
 _REASONING_FIELDS = ("id", "summary", "content")
 _CALL = {"type": "function_call", "call_id": CALL_ID, "name": FUNCTION, "arguments": CALL_TEXT}
 _OUTPUT = {"call_id": OUTPUT_ID, "output": OUTPUT}
@@ -138,13 +136,6 @@ class ResponsesFormat(OpenAIFormat):
         if isinstance(block, ImageBlock):
             values["detail"] = values["detail"] or "auto"
         return values
-
-    def call_id(self, call_id: str) -> str:
-        """Return the id of a call with the characters and the length that are allowed."""
-        is_plain = 0 < len(call_id) <= _MAX_CALL_ID_CHARS and call_id.isascii()
-        if is_plain and call_id.isprintable():
-            return call_id
-        return plain_id(call_id, max_chars=_MAX_CALL_ID_CHARS)
 
     def groups(self, messages: Sequence[object]) -> list[object]:
         """Return a list of items with one element a message: items of one reply are together."""
