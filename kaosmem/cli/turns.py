@@ -11,10 +11,10 @@ from typing import Annotated
 import typer
 
 from kaosmem.assembly.difference import difference
-from kaosmem.cli.options import AsJson, Namespace, SessionUrl, check_output
-from kaosmem.cli.report import print_report, why_json
+from kaosmem.cli.options import Namespace, SessionUrl, check_output
+from kaosmem.cli.report import print_report
 from kaosmem.cli.sessions import check_stored, open_stored, split_url
-from kaosmem.cli.terminal import Phases, clear_screen, write, write_json, write_table
+from kaosmem.cli.terminal import Phases, clear_screen, write, write_table
 from kaosmem.display import counted, preview
 from kaosmem.persistence.storage.places import fingerprint
 from kaosmem.session.tracing import Replay
@@ -39,7 +39,6 @@ async def why(
         typer.Option(metavar="N", help="The turn, from 1. Negative numbers count from the end."),
     ] = -1,
     namespace: Namespace = "default",
-    as_json: AsJson = False,
 ) -> None:
     """Say in a sentence why an item was in or out of a turn, with the numbers that decided.
 
@@ -49,10 +48,7 @@ async def why(
         phases.begin("opening the session")
         async with open_stored(url, namespace) as memory:
             found = memory.why(words, turn=turn)
-    if as_json:
-        write_json(why_json(found))
-    else:
-        write(f"{found}\n")
+    write(f"{found}\n")
 
 
 async def diff(

@@ -46,8 +46,7 @@ def _ok(outcome):
 def test_why_answers_for_any_turn(url, command):
     assert "is in, " in _ok(command("why", url, "Ann owns", "--turn", 1))
     assert "is out: 'Cleo owns the deal.'" in _ok(command("why", url, "Ann owns"))
-    answer = json.loads(_ok(command("why", url, "Ann owns", "--turn", -3, "--json")))
-    assert answer["decision"]["included"]
+    assert "is in, " in _ok(command("why", url, "Ann owns", "--turn", -3))
     refused = command("why", url, "Ann owns", "--turn", 4)
     assert (refused.code, refused.err.count("\n")) == (2, 1)
     assert "turns 1 to 3" in refused.err
