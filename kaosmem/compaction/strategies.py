@@ -20,7 +20,7 @@ from kaosmem.compaction.protection import (
     UNANSWERED,
     places_in,
 )
-from kaosmem.compaction.shortening import has_results, with_cut_results, within_limit
+from kaosmem.compaction.shortening import has_results, with_cut_results, with_shorter_results
 from kaosmem.compaction.summarizer import NO_ROOM, Summarizer
 from kaosmem.errors import SummaryError, WindowTooSmallError
 from kaosmem.formats import Format, get_format
@@ -296,16 +296,16 @@ class TokenBudgetCompaction:
         if outline.tokens <= self.token_budget:
             return left
         try:
-            return within_limit(
-                outline,
-                outline.sizes,
-                self.token_budget,
-                sizes.total,
-                limit="token_budget",
-                frame=sizes.frame,
+            tail = outline.tail_within(
+                outline.sizes, self.token_budget, limit="token_budget", frame=sizes.frame
             )
         except WindowTooSmallError as error:
-            raise error from failure
+            kept = outline.at(outline.kept_within(outline.sizes, 0))
+            shorter = with_shorter_results(kept, self.token_budget, sizes.total)
+            if shorter is None:
+                raise error from failure
+            return shorter
+        return outline.at(tail)
 
 
 _LEAST_SUMMARY_TOKENS, _MOST_SUMMARY_TOKENS = 64, 4_000
