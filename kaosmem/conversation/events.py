@@ -12,7 +12,7 @@ from kaosmem.arguments import check_text, is_integer
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import Format
 from kaosmem.formats.fields import plainest
-from kaosmem.names import check_name, choices, shown_name
+from kaosmem.names import check_name, shown_name
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import Content, ContentBlock
 from kaosmem.types.content import (
@@ -23,7 +23,6 @@ from kaosmem.types.content import (
     ToolUseBlock,
     Trust,
     check_content,
-    content_text,
     trust_of,
 )
 from kaosmem.types.items import ChatMessage
@@ -93,12 +92,12 @@ class ConversationEvent:
             raise InvalidArgumentError(
                 "an event's timestamp is no aware datetime; give one with tzinfo=UTC"
             )
-        if type(self.source) is not EventSource:
-            object.__setattr__(self, "source", _source(self.source))
+        object.__setattr__(self, "source", EventSource(self.source))
 
     def __repr__(self) -> str:
         # Without its content: tracebacks and logs are full of reprs.
-        return f"<{type(self).__name__} {self.id}>"
+        kind = getattr(self, "kind", self.type)
+        return f"<{type(self).__name__} {self.id} {kind}, {self.source}>"
 
     @property
     def name(self) -> str:
@@ -165,15 +164,6 @@ def said_blocks(content: str | tuple[B, ...]) -> tuple[B | TextBlock, ...]:
     return content
 
 
-def _source(given: object) -> EventSource:
-    try:
-        return EventSource(given)  # type: ignore[arg-type]
-    except ValueError:
-        raise InvalidArgumentError(
-            f"no source {shown_name(given)}; {choices(given, EventSource)}"
-        ) from None
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class ActionEvent(ConversationEvent):
     """An event that an agent, a user or the environment caused: words, a tool call, or both.
@@ -217,9 +207,6 @@ class ActionEvent(ConversationEvent):
                 )
             object.__setattr__(self, "call", call)
         check_text(self.response, "response")
-
-    def __repr__(self) -> str:
-        return f"<Action {self.id} {self.kind}, {self.source}, {len(content_text(self.content)):,} characters>"
 
     @property
     def is_shown(self) -> bool:
@@ -341,11 +328,6 @@ class ObservationEvent(ConversationEvent):
                 "an observation holds other than texts and images; leave them to actions"
             )
         check_text(self.call_id, "call_id")
-
-    def __repr__(self) -> str:
-        return (
-            f"<Observation {self.id} {self.kind}, {len(content_text(self.content)):,} characters>"
-        )
 
     @property
     def is_shown(self) -> bool:

@@ -177,7 +177,7 @@ class EventLog(Sequence[ConversationEvent]):
         >>> log = EventLog()
         >>> call = {"type": "tool_use", "id": "call-1", "name": "find", "input": {"path": "src"}}
         >>> log.append_reply({"role": "assistant", "content": [call]}, format="anthropic")
-        [<Action 0 tool_call, agent, 0 characters>]
+        [<ActionEvent 0 tool_call, agent>]
         """
         message = parse_message(reply, format)
         # Providers' ids of replies may be missing or repeat; those of a log do not.
