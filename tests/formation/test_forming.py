@@ -94,7 +94,7 @@ async def test_a_doubtful_value_stands_beside_the_other(fields, reason):
     memory.add("messages", "home: I live in Oslo.", metadata={"timestamp": "2024-05-06"})
     memory.add("messages", "home: I live in Bergen.", **fields)
     _, disputed = await memory.form(LineFormer())
-    assert disputed.is_disputed
+    assert "proposal" in disputed.item.metadata
     assert findings(memory) == ["home: I live in Oslo.", "home: I live in Bergen."]
     context = await memory.assemble_context("home", budget=300, sections=["findings"])
     assert "disputed" in context.text
@@ -458,7 +458,7 @@ async def test_a_proposal_without_words_of_its_own_key_is_disputed():
     memory = SessionMemory.test_mode()
     memory.add_many("messages", ["Ann lives in Oslo.", "Tea is served cold."])
     _, second = await memory.form(Twin())
-    assert second.is_disputed
+    assert "proposal" in second.item.metadata
 
 
 async def test_kinds_have_sections_of_their_own():

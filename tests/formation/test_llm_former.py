@@ -134,7 +134,7 @@ async def test_unrelated_words_replace_and_retire_nothing():
     retired = change(action="retire", text="Oslo", quote="I live in Oslo", sources=[1])
     model = ScriptedLLM([answer(known, hijack, retired)])
     changes = await memory.form(LLMFormer(model))
-    assert [each.is_disputed for each in changes] == [False, True]
+    assert ["proposal" in each.item.metadata for each in changes] == [False, True]
     reasons = {proposal.metadata["proposal"]["doubt"] for proposal in memory.proposals}
     assert reasons == {"no word in common", "no word that it is over"}
 
