@@ -302,6 +302,10 @@ class Units:
         unit = self._members.get(ordinal)
         return (ordinal,) if unit is None else tuple(unit)
 
+    def is_alone(self, ordinal: int) -> bool:
+        """Return whether nothing ties an entry to others."""
+        return len(self._members.get(ordinal, ())) < 2
+
     def of(self, ordinals: Iterable[int]) -> Iterator[tuple[int, ...]]:
         """Return the ordinals of the units of some entries, each unit once."""
         return map(self.members, dict.fromkeys(self.firsts(ordinals)))

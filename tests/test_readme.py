@@ -174,6 +174,15 @@ def test_links_lead_somewhere():
     )
 
 
+def test_the_rooms_of_the_house_quote_the_readme():
+    """A newcomer finds a sentence of the README in the table of rooms by its words."""
+    rows = re.findall(r'(?m)^\| (".*) \| .* \|$', (ROOT / "CONTRIBUTING.md").read_text())
+    quotes = [quote for row in rows for quote in re.findall(r'"([^"]+)"', row)]
+    assert len(quotes) > 40
+    readme = " ".join(README.split())
+    assert [quote for quote in quotes if quote not in readme] == []
+
+
 def test_pictures_show_their_tables():
     """A figure that is measured again is drawn again."""
     bars = TURN.read_text()
@@ -192,7 +201,7 @@ def test_the_table_of_sections_is_theirs():
     """Each default section, with its placement, budget, priority and floor."""
     table = re.findall(
         r"(?m)^\| `(\w+)` \| [^|]+ \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|$",
-        PAGES[Path("docs/sessions.md")],
+        PAGES[Path("docs/sections.md")],
     )
     assert table == [
         (

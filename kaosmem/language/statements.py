@@ -151,16 +151,38 @@ def statements(item: Item) -> tuple[Statement, ...]:
         return ()
     sentences = [part.strip() for part in _SENTENCE_END.split(item.text)]
     sentences = [sentence for sentence in sentences if sentence]
-    topic = _topic(sentences)
-    found: dict[Statement, None] = {}
-    for sentence in sentences:
-        for statement in _with_values(sentence, topic):
-            found[statement] = None
     if len(sentences) == 1:
-        whole = _whole(sentences[0])
-        if whole is not None:
-            found[whole] = None
+        return _of_sentence(sentences[0])
+    stating = [sentence for sentence in sentences if _states_values(sentence)]
+    if not stating:
+        return ()
+    # The identifiers of the first sentence name the subject of all.
+    topic = frozenset(_labelled(_tokens(sentences[0])))
+    found: dict[Statement, None] = {}
+    for sentence in stating:
+        found |= dict.fromkeys(_with_values(sentence, _tokens(sentence), topic))
     return tuple(found)[:_MAX_STATEMENTS]
+
+
+def _of_sentence(sentence: str) -> tuple[Statement, ...]:
+    """Return the statements of a text of one sentence, the whole sentence among them."""
+    if _QUESTION.search(sentence) or _FORMULA.search(sentence):
+        return ()
+    tokens = _tokens(sentence)
+    found: dict[Statement, None] = {}
+    if _states_values(sentence):
+        found |= dict.fromkeys(_with_values(sentence, tokens, frozenset()))
+    whole = _whole(sentence, tokens)
+    if whole is not None:
+        found[whole] = None
+    return tuple(found)[:_MAX_STATEMENTS]
+
+
+def _states_values(sentence: str) -> bool:
+    """Return whether a sentence may give values to the words before them."""
+    if len(sentence) > _MAX_SENTENCE_CHARS or not has_value(sentence):
+        return False
+    return not (_QUESTION.search(sentence) or _FORMULA.search(sentence))
 
 
 def is_short(item: Item) -> bool:
@@ -242,47 +264,51 @@ class _Token(NamedTuple):
 
     Attributes:
         text: In lower case, without signs around it.
-        is_name: Whether it begins with a capital within the sentence.
-        mark: How it tells its subject from others.
+        is_name: Whether it begins with a capital within the sentence, or is a day.
     """
 
     text: str
     chunk: str
     is_value: bool
     is_name: bool
-    mark: str
-
-
-def _mark(text: str, before: str) -> str:
-    """Return a token, a small number with its noun, since `code 3` is not `order 3`."""
-    is_small = text.isdigit() and len(text) < _DIGITS_OF_A_NAME
-    if is_small and before not in STOP_WORDS and before not in _NOW:
-        return f"{before} {text}"
-    return text
 
 
 def _tokens(sentence: str) -> list[_Token]:
-    tokens: list[_Token] = []
+    tokens = []
     begins = True
     for chunk in _CHUNK_END.split(sentence):
-        bare = chunk.strip(_AROUND)
-        text = _POSSESSIVE.sub("", bare.casefold())
-        is_value = _VALUE.search(chunk) is not None
-        is_name = not begins and not is_value and bare[:1].isupper()
-        if text:
-            before = tokens[-1].text if tokens else ""
-            tokens.append(
-                _Token(text, chunk, is_value, is_name or text in _DAYS, _mark(text, before))
-            )
+        token = _token(chunk, begins)
+        if token.text:
+            tokens.append(token)
         begins = chunk.endswith((":", "]"))
     return tokens
 
 
-def _topic(sentences: Sequence[str]) -> frozenset[str]:
-    """Return the identifiers of the first of several sentences, which names the subject."""
-    if len(sentences) < 2:
-        return frozenset()
-    return frozenset(_labelled(_tokens(sentences[0])))
+@remembered(1 << 14)  # most of any text are chunks seen before
+def _token(chunk: str, begins: bool) -> _Token:
+    """Return a chunk as a token.
+
+    Args:
+        begins: Whether it begins a sentence, so that its capital names nothing.
+    """
+    bare = chunk.strip(_AROUND)
+    text = _POSSESSIVE.sub("", bare.casefold())
+    is_value = has_value(chunk)
+    is_name = not begins and not is_value and bare[:1].isupper()
+    return _Token(text, chunk, is_value, is_name or text in _DAYS)
+
+
+def _mark(tokens: Sequence[_Token], place: int) -> str:
+    """Return how a token tells its subject from others.
+
+    A small number does so with its noun, since `code 3` is not `order 3`.
+    """
+    text = tokens[place].text
+    before = tokens[place - 1].text if place else ""
+    is_small = text.isdigit() and len(text) < _DIGITS_OF_A_NAME
+    if is_small and before not in STOP_WORDS and before not in _NOW:
+        return f"{before} {text}"
+    return text
 
 
 def _labelled(tokens: Sequence[_Token]) -> Iterator[str]:
@@ -295,18 +321,17 @@ def _labelled(tokens: Sequence[_Token]) -> Iterator[str]:
         if is_identifier or (
             label.isalpha() and label not in STOP_WORDS and label not in _DAYS | _IS | _NOW
         ):
-            yield token.mark
+            yield _mark(tokens, place)
 
 
-def _whole(sentence: str) -> Statement | None:
-    """Return a sentence as a statement.
+def _whole(sentence: str, tokens: Sequence[_Token]) -> Statement | None:
+    """Return a sentence as a statement, None for one of too few words.
 
     It shares its subject with another one if three quarters of their words agree.
     """
     words = frozenset(_terms(sentence))
-    if len(words) < WORDS_IN_COMMON or _QUESTION.search(sentence) or _FORMULA.search(sentence):
+    if len(words) < WORDS_IN_COMMON:
         return None
-    tokens = _tokens(sentence)
     verbs = [place for place, token in enumerate(tokens) if token.text in _IS]
     said_from = verbs[0] if verbs else len(tokens) - 1
     marks = set()
@@ -315,7 +340,7 @@ def _whole(sentence: str) -> Statement | None:
     for place, token in enumerate(tokens):
         is_said = token.is_value and place > 0 and tokens[place - 1].text in _IS
         if (token.is_value and not is_said) or (token.is_name and place < said_from):
-            marks.add(token.mark)
+            marks.add(_mark(tokens, place))
         has_said = has_said or is_said
         if not has_said:
             before.append(token.text)
@@ -327,12 +352,10 @@ def _opening(sentence: str) -> str:
     return sentence.split(maxsplit=1)[0].strip(_AROUND)
 
 
-def _with_values(sentence: str, topic: frozenset[str]) -> Iterator[Statement]:
-    if len(sentence) > _MAX_SENTENCE_CHARS or not _VALUE.search(sentence):
-        return
-    if _QUESTION.search(sentence) or _FORMULA.search(sentence):
-        return
-    tokens = _tokens(sentence)
+def _with_values(
+    sentence: str, tokens: Sequence[_Token], topic: frozenset[str]
+) -> Iterator[Statement]:
+    """Yield the statements of the values of a sentence."""
     terms: list[str] = []
     marks = set(topic)
     has_verb = any(token.text in _FINAL for token in tokens[-1:])
@@ -341,7 +364,7 @@ def _with_values(sentence: str, topic: frozenset[str]) -> Iterator[Statement]:
             terms += _terms(token.chunk)
             has_verb = has_verb or token.text in _IS
         elif _is_identifier(tokens, place):
-            marks.add(token.mark)
+            marks.add(_mark(tokens, place))
         else:
             words = frozenset(terms[-_WORDS:])
             before = _before(tokens[:place])
@@ -349,7 +372,7 @@ def _with_values(sentence: str, topic: frozenset[str]) -> Iterator[Statement]:
                 beside = _beside(tokens, place, marks)
                 is_few = len(words) < WORDS_IN_COMMON
                 yield Statement(words, token.text, is_few, before, beside, _opening(sentence))
-            marks.add(token.mark)
+            marks.add(_mark(tokens, place))
 
 
 def _is_identifier(tokens: Sequence[_Token], place: int) -> bool:
@@ -413,13 +436,13 @@ def _beside(
 
     Names next to a value that is said of the subject are of the value, as in `is 9 Oak Avenue`.
     """
-    before = {token.mark for token in tokens[: len(_before(tokens[:place]))] if token.is_name}
+    before = {token.text for token in tokens[: len(_before(tokens[:place]))] if token.is_name}
     start = place + 1
     if _is_said(tokens, place):
         while start < len(tokens) and tokens[start].is_name:
             start += 1
     rest = tokens[start:]
-    after = {token.mark for token in rest if token.is_name and token.text not in _DAYS}
+    after = {token.text for token in rest if token.is_name and token.text not in _DAYS}
     return frozenset({*marks, *before, *after, *_labelled(rest)})
 
 

@@ -133,7 +133,7 @@ class WordVectorEmbedder:
         table = word_vectors()
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
         for vector, text in zip(vectors, texts, strict=True):
-            rows = list(map(table.row_of, analyze(text)))
+            rows = table.rows_of(analyze(text))
             total = table.rows[rows].sum(axis=0, dtype=np.int64).astype(np.float64)
             most = max(1.0, np.abs(total).max())
             vector[:] = _unit(total / most)

@@ -377,6 +377,16 @@ class TextIndex:
         *,
         among: Collection[int] | None = None,
     ) -> list[tuple[int, float]]:
+        return self.by_words(query, limit, among=among)
+
+    def by_words(
+        self,
+        query: str,
+        limit: int,
+        *,
+        among: Collection[int] | None = None,
+    ) -> list[tuple[int, float]]:
+        """Return at most `limit` (ordinal, score) by BM25 alone, best first, as `Index.rank` does."""
         numbers = self.numbers_of(self.analyze(query))
         weights = self.weights(filter(None, numbers), NO_ECHOES)
         if not weights or limit < 1:

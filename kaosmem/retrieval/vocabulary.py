@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
-from itertools import chain, count
+from itertools import chain, count, repeat
 from math import isqrt
 from typing import TYPE_CHECKING
 
@@ -127,7 +127,7 @@ class Vocabulary:
     def rows(self, numbers: Int64s) -> Int64s:
         """Return the rows of terms in the table of word vectors, by their numbers."""
         new = self._terms[len(self._rows) :]
-        self._rows.extend(np.fromiter(map(word_vectors().row_of, new), np.int32, len(new)))
+        self._rows.extend(word_vectors().rows_of(new))
         return self._rows.values[numbers].astype(np.int64)
 
     def _count_new(self) -> None:
@@ -231,14 +231,13 @@ class WordVectors:
         wide = rows.astype(np.int64)
         self._length = isqrt(int((wide * wide).sum()) // max(1, len(rows) - 1))
 
-    def row_of(self, term: str) -> int:
-        """Return the row of a term, NO_ROW for a term without a vector."""
-        return self._numbers.get(term, NO_ROW)
+    def rows_of(self, terms: Sequence[str]) -> NDArray[np.int32]:
+        """Return the row of each term, NO_ROW for a term without a vector."""
+        return np.fromiter(map(self._numbers.get, terms, repeat(NO_ROW)), np.int32, len(terms))
 
-    def mean_of(self, terms: Iterable[str], weights: Int64s) -> Int64s:
+    def mean_of(self, terms: Sequence[str], weights: Int64s) -> Int64s:
         """Return the direction of the weighted mean of terms, in whole numbers up to 127."""
-        rows = self.rows[list(map(self.row_of, terms))]
-        total = (weights[:, None] * rows).sum(axis=0)
+        total = (weights[:, None] * self.rows[self.rows_of(terms)]).sum(axis=0)
         most = int(np.abs(total).max(initial=0))
         found: Int64s = total * _BYTE // max(1, most)
         return found
@@ -302,7 +301,7 @@ def near_terms(term: str) -> Sequence[tuple[str, int]]:
     Each comes with the square of its cosine in Q16. There are none of a term without a vector.
     """
     table = word_vectors()
-    row = table.row_of(term)
+    row = int(table.rows_of([term])[0])
     if row == NO_ROW:
         return ()
     # All vectors are about as long as this one.

@@ -133,7 +133,9 @@ class UnitSelection:
         related.update(self.scores.by_worth)
         positions = set()
         for unit in candidates:
-            if unit.position not in related and not unit.is_replaced and not unit.must:
+            # A replaced version is related if the current one is, which it needs.
+            shown_for = unit.needs if unit.is_replaced else ()
+            if not unit.must and related.isdisjoint((unit.position, *shown_for)):
                 positions.add(unit.position)
         return frozenset(positions)
 
@@ -229,7 +231,7 @@ class UnitSelection:
         made: dict[tuple[tuple[str, str], ...], list[int]] = {}
         alike: dict[int, list[int]] = {}
         for first in best:
-            is_alone = self.held.units.last(first) == first
+            is_alone = self.held.units.is_alone(first)
             calls = () if is_alone else _calls(self.held.unit(first))
             same = made.setdefault(calls, []) if calls else []
             if not same or not is_found(self.scores.of.get(same[0]), self.scores.of.get(first)):

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.sections.item_table import ItemTable
 from kaosmem.sections.keyed_versions import is_announced
 from kaosmem.sections.proposal import Candidate, is_found
@@ -254,23 +253,28 @@ def find_corrections(
     """
     if not held.spec.corrections or held.spec.placement == "static":
         return {}
-    from kaosmem.language.corrections import Corrections
+    from kaosmem.language.corrections import Corrections, may_take_part
 
-    wanted = [*firsts]
+    wanted = {}
+    for first in firsts:
+        item = held.read(first)
+        if item is not None and may_take_part(item):
+            wanted[first] = item
+    if not wanted:
+        return {}
     is_small = among is None and len(held) <= _SMALL
     pool = {*held} if is_small else {*wanted, *scores, *_soon_after(held, wanted)}
     items = _alone_among(held, pool, among)
-    for at in wanted:
-        item = None if at in held else held.read(at)
-        if item is not None:
+    for at, item in wanted.items():
+        if at not in held:
             items[at] = item
     corrections = Corrections(items)
     found = _closed(corrections, wanted)
     if index is not None and found and scores and not is_small:
         changed = {*found, *chain.from_iterable(found.values())}
         words = " ".join(corrections.words(sorted(changed), _SUBJECT_WORDS))
-        more = ranking_of(index.index, words, _SMALL, among=among).matches
-        corrections.add(_alone_among(held, {ordinal for ordinal, _ in more}, among))
+        more = index.by_words(words, _SMALL, among)
+        corrections.add(_alone_among(held, {*more}, among))
         found = _closed(corrections, wanted)
     return found
 
@@ -279,19 +283,18 @@ def _alone_among(
     held: ItemTable, ordinals: set[int], among: Collection[int] | None
 ) -> dict[int, Item]:
     """Return the live items that stand alone: these may correct others or be corrected."""
-    items = {}
-    for at in ordinals if among is None else ordinals.intersection(among):
-        if at in held and len(held.units.members(at)) == 1:
-            items[at] = held[at]
-    return items
+    if among is not None:
+        ordinals = ordinals.intersection(among)
+    units = held.units
+    return {at: held[at] for at in ordinals if at in held and units.is_alone(at)}
 
 
-def _soon_after(held: ItemTable, firsts: Sequence[int]) -> set[int]:
+def _soon_after(held: ItemTable, firsts: Iterable[int]) -> set[int]:
     """Return the items soon after the best units that say that they correct something."""
     from kaosmem.language.corrections import NEAR, is_explicit
 
     near: set[int] = set()
-    for first in firsts[:_FOLLOWED]:
+    for first in islice(firsts, _FOLLOWED):
         near.update(range(first + 1, first + NEAR + 1))
     return {at for at in near if at in held and is_explicit(held[at])}
 

@@ -35,6 +35,19 @@ async def test_a_question_without_a_match_shows_no_noise():
     assert "unrelated" in context.explain()
 
 
+async def test_a_question_about_the_past_without_a_match_shows_no_noise():
+    """A replaced version comes with the current one, and only where one of them matches."""
+    memory = session()
+    for place in ("Lima", "Quito"):
+        memory.add("findings", f"Bob lives in {place}.", key="bob", role="assistant")
+    for number, text in enumerate(TICKETS[:8]):
+        memory.add("findings", f"{text} It was the second time.", id=f"s{number}", role="assistant")
+    asked = await memory.assemble_context("Was the zebra striped before?", budget=200)
+    assert [item.id for item in asked.items] == ["hello"]
+    found = await memory.assemble_context("Where did Bob live before?", budget=200)
+    assert {"Bob lives in Lima.", "Bob lives in Quito."} <= {item.text for item in found.items}
+
+
 async def test_a_graph_without_a_match_shows_no_line():
     """Lines of a graph that no entity of the question touches are left out."""
     memory = SessionMemory.test_mode()

@@ -22,7 +22,7 @@ from kaosmem.retrieval.vocabulary import NO_ROW, TOPIC_UNITS, word_vectors
 def test_words_alike_in_meaning_have_vectors_alike(word, near, far):
     """The cosine of two words alike is above 0.4, that of others below."""
     table = word_vectors()
-    rows = np.array([table.row_of(analyze(each)[0]) for each in (word, near, far)])
+    rows = table.rows_of([analyze(each)[0] for each in (word, near, far)])
     assert NO_ROW not in rows
     vector = table.mean_of(analyze(word), np.array([1]))
     ones = np.ones(len(rows), np.int64)
@@ -42,10 +42,10 @@ def test_products_are_those_of_whole_numbers(rows, other):
 def test_a_long_message_of_the_rarest_terms_has_the_cosine_of_one():
     """The sum of 256 products by the largest weights does not wrap around."""
     table = word_vectors()
-    row = table.row_of(analyze("doctor")[0])
+    rows = table.rows_of(analyze("doctor"))
     vector = table.mean_of(analyze("doctor"), np.array([1]))
     weight = TOPIC_UNITS * 15  # of a term in one of three million entries
-    product = weight * int(table.products(np.array([row]), vector)[0])
+    product = weight * int(table.products(rows, vector)[0])
     sums = np.array([product, 256 * product])
     squares = np.array([weight**2, 256 * 256 * weight**2])
     one, many = table.cosines(sums, squares, vector).tolist()
