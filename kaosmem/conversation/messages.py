@@ -18,6 +18,18 @@ SYSTEM_PROMPT = (
 """The system prompt of a conversation without one."""
 
 
+def _answer(unit: Sequence[ConversationEvent]) -> list[ChatMessage]:
+    """Return the calls of an answer as one message, with their results."""
+    calls = [each for each in unit if isinstance(each, ActionEvent)]
+    results = [each for each in unit if isinstance(each, ObservationEvent)]
+    messages = [_together([each.message for each in calls])]
+    messages += [each.message for each in results]
+    ids = [each.call.id for each in calls if each.call]
+    # Most answers need no repair, which takes longer than all else.
+    is_sound = ids == [each.call_id for each in results] and len({*ids}) == len(ids)
+    return messages if is_sound else repair(messages)
+
+
 def _together(calls: Sequence[ChatMessage]) -> ChatMessage:
     if len(calls) == 1:
         return calls[0]
@@ -65,14 +77,11 @@ class ConversationMemory:
             unit = view.unit(place)
             if place == prompt or place != unit[0]:
                 continue  # an answer is told whole at the place of its first call
-            told = [view[each] for each in unit]
-            calls = [each.message for each in told if isinstance(each, ActionEvent) and each.call]
-            if calls:
-                messages.append(_together(calls))
-                messages += [each.message for each in told if isinstance(each, ObservationEvent)]
+            if isinstance(event, ActionEvent) and event.call is not None:
+                messages += _answer([view[each] for each in unit])
             elif event.has_words:
                 messages.append(event.message)
-        return repair(messages)
+        return messages
 
 
 def _is_prompt(event: ConversationEvent) -> bool:
