@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
@@ -29,7 +29,7 @@ _Step: TypeAlias = tuple[ChatMessage, list[ChatMessage]]
 """A summary, and the history left by the strategy that made it."""
 
 _MAX_ATTEMPTS = 3
-_DEFAULT_PIPELINE = CompactionPipeline(SlidingWindowCompaction())
+_DEFAULT_PIPELINE = SlidingWindowCompaction()
 
 
 class HistoryRetention(StrEnum):
@@ -50,9 +50,9 @@ class ContextConfig:
     Raises InvalidArgumentError if an argument has another type.
 
     Attributes:
-        pipeline: One strategy or several. The default is a sliding window of a hundred messages. A
-            summary with an id and the ids of its sources is stored. Any other message that a
-            strategy makes is made again for each window.
+        pipeline: A strategy, such as a `CompactionPipeline` of several. The default is a sliding
+            window of a hundred messages. A summary with an id and the ids of its sources is stored.
+            Any other message that a strategy makes is made again for each window.
 
     >>> from kaosmem.compaction import SlidingWindowCompaction
     >>> from kaosmem.stores import InMemoryHistoryProvider
@@ -61,12 +61,11 @@ class ContextConfig:
     """
 
     history: HistoryProvider
-    pipeline: CompactionStrategy | Iterable[CompactionStrategy] | None = None
+    pipeline: CompactionStrategy = _DEFAULT_PIPELINE
     retention: HistoryRetention = field(default=HistoryRetention.PERMANENT, kw_only=True)
 
     def __post_init__(self) -> None:
-        pipeline = _DEFAULT_PIPELINE if self.pipeline is None else CompactionPipeline(self.pipeline)
-        object.__setattr__(self, "pipeline", pipeline)  # an iterator gives its strategies only once
+        check_instance(self.pipeline, CompactionStrategy, "pipeline")
         check_instance(self.history, HistoryProvider, "history")
         if not isinstance(self.retention, HistoryRetention):
             raise InvalidArgumentError(
@@ -110,7 +109,9 @@ class AgentContext:
         check_instance(config, ContextConfig, "config")
         self._history = config.history
         self._retention = config.retention
-        self._strategies = CompactionPipeline(config.pipeline or ()).strategies
+        self._strategies: Sequence[CompactionStrategy] = [config.pipeline]
+        if isinstance(config.pipeline, CompactionPipeline):
+            self._strategies = config.pipeline.strategies
         self._agent_id = check_id(agent_id, "agent id")
         self._counter = get_counter(counter)
         self._format = get_format(format)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kaosmem.cli.options import AllSkipped, AsJson, Exclude, Gitignore, Include
+from kaosmem.cli.options import AllSkipped, Exclude, Gitignore, Include
 from kaosmem.cli.report import ingest_summary
-from kaosmem.cli.terminal import Phases, write, write_json
+from kaosmem.cli.terminal import Phases, write
 from kaosmem.display import visible
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ async def ingest(
     exclude: Exclude = None,
     gitignore: Gitignore = True,
     all_skipped: AllSkipped = False,
-    as_json: AsJson = False,
 ) -> None:
     """Read new and changed files of PATH into a corpus, and remove the sources whose files are gone.
 
@@ -64,16 +63,8 @@ async def ingest(
             ray=ray,
             progress=phases.show,
         )
-    if not as_json:
-        for line in ingest_summary(report, all_skipped=all_skipped):
-            write(visible(line) + "\n")
-        return
-    counts = {
-        name: len(getattr(report, name)) for name in ("new", "changed", "unchanged", "vanished")
-    }
-    skipped = {each.source: each.why for each in report.skipped}
-    passages = {"added": report.items_added, "removed": report.items_removed}
-    write_json({"files": {**counts, "skipped": skipped}, "passages": passages})
+    for line in ingest_summary(report, all_skipped=all_skipped):
+        write(visible(line) + "\n")
 
 
 def _corpus_at(url: str, tenant: str) -> Corpus:

@@ -17,6 +17,7 @@ from kaosmem.cli.options import (
     Plot,
     RankerName,
     SessionUrl,
+    check_output,
     whole_number,
 )
 from kaosmem.cli.sessions import open_stored
@@ -88,14 +89,6 @@ async def bench(
         ),
     ] = None,
     budgets: Budgets = "512,2048,8192",
-    datasets: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME,...",
-            help="Measure only these data sets of the folder.",
-            show_default=False,
-        ),
-    ] = "",
     assembler: Annotated[
         list[str] | None,
         typer.Option(
@@ -125,8 +118,7 @@ async def bench(
     assemblers = [get_assembler(name, counter=counter, format=format.value) for name in names]
     with Phases(per_second=1) as phases:  # drawing must not show in the times
         phases.begin("reading items and questions")
-        chosen = [name for name in datasets.split(",") if name]
-        corpora = read_corpora(items, questions, datasets=chosen)
+        corpora = read_corpora(items, questions)
         phases.begin("measuring contexts")
         report = await evaluate(
             corpora,
@@ -144,10 +136,8 @@ def _sizes(budgets: str, plot: Path | None) -> tuple[int, ...]:
     from kaosmem.evaluation.report import check_plot
 
     sizes = check_budgets(map(whole_number, budgets.split(",")))
-    if plot is not None and not check_plot(plot).absolute().parent.is_dir():
-        raise typer.BadParameter(
-            f"there is no folder {str(plot.parent)!r}; make it first", param_hint="--plot"
-        )
+    if plot is not None:
+        check_output(check_plot(plot), "--plot")
     return sizes
 
 

@@ -61,6 +61,16 @@ Plot = Annotated[
 ]
 
 
+def check_output(file: Path, option: str) -> None:
+    """Raise BadParameter for a file to write that is a folder, or whose folder is missing."""
+    if file.is_dir() or not file.absolute().parent.is_dir():
+        raise typer.BadParameter(
+            f"{str(file)!r} can't be written; give a file in a folder that is there. Nothing was "
+            "done",
+            param_hint=option,
+        )
+
+
 def whole_number(text: str) -> int:
     """Return a budget that is given as text. Raises InvalidArgumentError."""
     try:

@@ -11,7 +11,6 @@ from typing import Any
 from kaosmem.assembly.context import Context, Decision
 from kaosmem.assembly.explanation import best_first, explanation
 from kaosmem.assembly.seen import Seen
-from kaosmem.assembly.why import Why
 from kaosmem.cli.terminal import screen_columns, screen_lines, write
 from kaosmem.display import counted, visible
 from kaosmem.errors import CorruptionError
@@ -146,16 +145,6 @@ def _handed_over(context: Context) -> JSONDict:
         return {"text": context.text}
     system = {} if context.rendered.system is None else {"system": context.system}
     return {**system, "messages": context.rendered.messages}
-
-
-def why_json(why: Why) -> JSONDict:
-    """Return the answer to why an item was in or out as JSON values."""
-    return {
-        "sentence": why.sentence,
-        "decision": None if why.decision is None else _decision_json(why.decision),
-        "nearest": [_item_json(item) for item in why.nearest],
-        "others": why.others,
-    }
 
 
 def session_json(

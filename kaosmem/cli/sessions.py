@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from kaosmem.cli.options import AsJson, Namespace, SessionUrl
+from kaosmem.cli.options import AsJson, Namespace, SessionUrl, check_output
 from kaosmem.cli.report import NEWEST, damage_json, item_json, session_json
 from kaosmem.cli.terminal import Phases, write, write_result
 from kaosmem.errors import InvalidArgumentError, InvalidNameError, NotFoundError
@@ -158,12 +158,8 @@ async def forget(
 
     Prints a receipt: the erased items, the windows that showed them, and the deleted files.
     """
-    if receipt is not None and (receipt.is_dir() or not receipt.absolute().parent.is_dir()):
-        raise typer.BadParameter(
-            f"{str(receipt)!r} can't be written; give a file in a folder that is there, nothing was "
-            "erased",
-            param_hint="--receipt",
-        )
+    if receipt is not None:
+        check_output(receipt, "--receipt")
     root, session_id = split_url(url)
     await check_stored(root, session_id, namespace)
     async with SessionMemory.open(root, session_id, namespace=namespace, sections=None) as memory:

@@ -11,12 +11,11 @@ from typing import Annotated
 import typer
 
 from kaosmem.assembly.difference import difference
-from kaosmem.cli.options import AsJson, Namespace, SessionUrl
-from kaosmem.cli.report import print_report, why_json
+from kaosmem.cli.options import Namespace, SessionUrl, check_output
+from kaosmem.cli.report import print_report
 from kaosmem.cli.sessions import check_stored, open_stored, split_url
-from kaosmem.cli.terminal import Phases, clear_screen, write, write_json, write_table
+from kaosmem.cli.terminal import Phases, clear_screen, write, write_table
 from kaosmem.display import counted, preview
-from kaosmem.errors import InvalidArgumentError
 from kaosmem.persistence.storage.places import fingerprint
 from kaosmem.session.tracing import Replay
 
@@ -40,7 +39,6 @@ async def why(
         typer.Option(metavar="N", help="The turn, from 1. Negative numbers count from the end."),
     ] = -1,
     namespace: Namespace = "default",
-    as_json: AsJson = False,
 ) -> None:
     """Say in a sentence why an item was in or out of a turn, with the numbers that decided.
 
@@ -50,29 +48,21 @@ async def why(
         phases.begin("opening the session")
         async with open_stored(url, namespace) as memory:
             found = memory.why(words, turn=turn)
-    if as_json:
-        write_json(why_json(found))
-    else:
-        write(f"{found}\n")
+    write(f"{found}\n")
 
 
 async def diff(
     url: SessionUrl,
     turns: Annotated[
-        tuple[int, int] | None,
-        typer.Option(
-            metavar="A B",
-            help="The turns, from 1. Negative numbers count from the end.",
-            show_default="the last one, and the one before it in its window",
-        ),
-    ] = None,
+        tuple[int, int],
+        typer.Option(metavar="A B", help="The turns, from 1. Negative numbers count from the end."),
+    ] = (-2, -1),
     namespace: Namespace = "default",
 ) -> None:
     """Print which items came, went, were replaced or moved between two stored turns."""
     async with open_stored(url, namespace) as memory:
         replay = Replay(memory._session)
-    last = replay.turn(-1 if turns is None else turns[1])
-    first = replay.before(last) if turns is None else replay.turn(turns[0])
+    first, last = map(replay.turn, turns)
     before = replay.seen(first.number)
     after = replay.seen(last.number)
     found = difference(before.items, after.items)
@@ -171,11 +161,10 @@ async def _write_page(
     namespace: str,
     output: Path,
 ) -> None:
-    """Write the page of a session to a file. Raises InvalidArgumentError without its folder."""
+    """Write the page of a session to a file. Raises BadParameter without its folder."""
     from kaosmem.view.page import html_page, page_data
 
-    if not output.absolute().parent.is_dir():
-        raise InvalidArgumentError(f"there is no folder {str(output.parent)!r}; make it first")
+    check_output(output, "--output")
     async with open_stored(url, namespace) as memory:
         data = page_data(memory._session)
     with output.open("w", encoding="utf-8") as file:

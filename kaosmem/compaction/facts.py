@@ -14,6 +14,8 @@ from kaosmem.language.scripts import UNSPACED
 from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
 from kaosmem.types.content import ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock, block_text
 
+BARE = 4
+"""The rank of a date or number without words about it."""
 MAX_FACT_CHARS = 200
 """A longer text is data."""
 
@@ -111,7 +113,7 @@ class Fact(NamedTuple):
 
     Attributes:
         rank: 0 for addresses and paths, 1 for other identifiers, 2 for dates and numbers, 3 for
-            digits and names of products, 4 for a date or number without words about it.
+            digits and names of products, `BARE` for a date or number without words about it.
         quoted: Whether it needs quotes to be told from the text after it.
         place: Of a date or number, the text that it is in and where it begins there.
     """
@@ -204,7 +206,7 @@ def _facts_about_dates(
         place = (text, date.start())
         rank = 2
         if _with_words(*place, told) == told:
-            rank = 4
+            rank = BARE
         yield Fact(told, rank, place=place)
     yield from _facts_between(text, begin, end)
 
@@ -248,7 +250,7 @@ def _is_noise(number: str, place: tuple[str, int]) -> bool:
 
 def _rank_of_number(number: str, place: tuple[str, int]) -> int:
     if _with_words(*place, number).removeprefix(number).strip().upper() in ("", "AM", "PM"):
-        return 4
+        return BARE
     if sum(map(str.isdigit, number)) > 1:
         return 2
     return 3

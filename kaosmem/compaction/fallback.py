@@ -31,22 +31,10 @@ class _Line(NamedTuple):
     text: str
 
 
-class _Kind(NamedTuple):
-    """Lines of some roles. share: of the room. line_share: of the room that one line may take."""
-
-    roles: frozenset[str]
-    share: float
-    line_share: float
-
-
-_OTHER_ROLES = _Kind(frozenset(), 1.0, 0.05)
-_KINDS = (
-    _Kind(frozenset({SUMMARY_ROLE}), 0.35, 0.35),
-    _Kind(frozenset({"user"}), 0.75, 0.25),  # of all that is left, as for the kinds below
-    _Kind(frozenset({"assistant"}), 0.75, 0.1),
-    _OTHER_ROLES,  # such as tools
-)
-"""The kinds of lines in the order in which they get room."""
+_SHARES = {SUMMARY_ROLE: 0.35, "user": 0.75, "assistant": 0.75, "": 1.0}
+"""By role, in the order in which lines get room: the share of the room that is left. "" is any other."""
+_LINE_SHARE = 4
+"""A line takes one in so many tokens of the room that is left."""
 
 
 def fallback_reason(text: str) -> str | None:
@@ -117,13 +105,12 @@ def _chosen(
 ) -> dict[int, str]:
     """Return lines by their places, as far as there is room for them, the most wanted first."""
     chosen: dict[int, str] = {}
-    kind_of_role = {role: kind for kind in _KINDS for role in kind.roles}
-    for kind in _KINDS:
-        left = int(room * kind.share)
-        longest = max(int(room * kind.line_share), _LINE_TOKENS)
+    for wanted, share in _SHARES.items():
+        left = int(room * share)
+        longest = max(room // _LINE_SHARE, _LINE_TOKENS)
         for place in range(len(lines) - 1, -1, -1):
             role, text = lines[place]
-            if kind_of_role.get(role, _OTHER_ROLES) is not kind:
+            if wanted != (role if role in _SHARES else ""):
                 continue
             if left < _LEAST_TOKENS:
                 break

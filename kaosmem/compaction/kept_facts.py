@@ -7,7 +7,7 @@ from itertools import chain, zip_longest
 from operator import itemgetter
 from typing import NamedTuple
 
-from kaosmem.compaction.facts import Fact, facts_in, facts_of
+from kaosmem.compaction.facts import BARE, Fact, facts_in, facts_of
 from kaosmem.language.credentials import without_credentials
 from kaosmem.language.rules import rules_of
 from kaosmem.tokens.counters import TokenCounter
@@ -27,20 +27,6 @@ _SEPARATOR = "; "
 _LEAST_ROOM = 3  # tokens; no fact takes less
 _SHARE = 4
 """If there is no room for all rules, one token in four is left for facts."""
-
-
-_ORDER = (
-    (True, 0),
-    (False, 0),
-    (True, 1),
-    (True, 2),
-    (False, 1),
-    (False, 2),
-    (True, 3),
-    (False, 3),
-    (True, 4),
-)
-"""Whether a user said a fact, and its rank: the order in which new facts get room."""
 
 
 class _Parts(NamedTuple):
@@ -203,10 +189,10 @@ def _newest_of_each(rules: Iterable[str]) -> list[str]:
 def _newest_first(messages: Sequence[ChatMessage], *, of_tools: bool) -> list[Fact]:
     """Return the facts of messages but summaries, those of tools or all others.
 
-    They are in the order of `_ORDER`, of equals the newest first. A date or number without words
-    about it is left out unless a user said it.
+    They are in the order of their ranks, of equals those of users first, then the newest. A date or
+    number without words about it is left out unless a user said it.
     """
-    found: list[tuple[int, Fact]] = []
+    found: list[tuple[tuple[int, bool], Fact]] = []
     for message in reversed(messages):
         if is_summary(message):
             continue
@@ -214,9 +200,11 @@ def _newest_first(messages: Sequence[ChatMessage], *, of_tools: bool) -> list[Fa
             is_part = isinstance(block, ToolUseBlock | ToolResultBlock)
             if (is_part or message.role == "tool") != of_tools:
                 continue
-            for fact in facts_of(block):
-                order = (message.role == "user", fact.rank)
-                if order in _ORDER:
-                    found.append((_ORDER.index(order), fact))
+            is_users = message.role == "user"
+            found += (
+                ((fact.rank, not is_users), fact)
+                for fact in facts_of(block)
+                if is_users or fact.rank < BARE
+            )
     found.sort(key=itemgetter(0))
     return [fact for _, fact in found]

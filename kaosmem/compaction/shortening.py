@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from kaosmem.compaction.outline import Outline
-from kaosmem.errors import WindowTooSmallError
 from kaosmem.types import ContentBlock
 from kaosmem.types.content import ToolResultBlock
 from kaosmem.types.cutting import cut_result, cut_text
@@ -16,41 +15,6 @@ from kaosmem.units import Link
 _PRECISION = 64
 """A length is looked for until it is known to this share of itself."""
 _MAX_CHARS_A_TOKEN = 16
-
-
-def within_limit(
-    outline: Outline,
-    weights: Sequence[int],
-    most: int,
-    total: Callable[[Sequence[ChatMessage]], int],
-    *,
-    limit: str,
-    frame: int = 0,
-) -> list[ChatMessage]:
-    """Return the longest tail of a history within a limit, with the protected messages before it.
-
-    If the messages that never give way exceed the limit alone, the results of the newest calls are
-    cut to one length.
-
-    Args:
-        outline: The history.
-        weights: The weight of each message, as `total` weighs it without the frame.
-        most: The limit.
-        total: Returns what messages weigh together.
-        limit: The name of the limit, for the error.
-        frame: The part of the limit that messages take beside their weights.
-
-    Raises:
-        WindowTooSmallError: If that does not help. It has the sums.
-    """
-    try:
-        return outline.at(outline.tail_within(weights, most, limit=limit, frame=frame))
-    except WindowTooSmallError:
-        kept = outline.at(outline.kept_within(weights, 0))
-        shorter = with_shorter_results(kept, most, total)
-        if shorter is None:
-            raise
-        return shorter
 
 
 def has_results(message: ChatMessage) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Protocol, runtime_checkable
 
-from kaosmem.arguments import check_count, check_listed
+from kaosmem.arguments import check_count, check_instance, check_listed, check_several
 from kaosmem.clients import LLMClient
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE, is_summary
 from kaosmem.compaction.outline import MessageSizes, Outline
@@ -21,9 +21,9 @@ from kaosmem.compaction.protection import (
     Kept,
     places_in,
 )
-from kaosmem.compaction.shortening import has_results, with_cut_results, within_limit
+from kaosmem.compaction.shortening import has_results, with_cut_results, with_shorter_results
 from kaosmem.compaction.summarizer import NO_ROOM, Summarizer
-from kaosmem.errors import InvalidArgumentError, SummaryError, WindowTooSmallError
+from kaosmem.errors import SummaryError, WindowTooSmallError
 from kaosmem.formats import Format, get_format
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import AnyCounter
@@ -215,32 +215,23 @@ class ToolResultCompaction:
         return left
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class CompactionPipeline:
     """Gives a history to each strategy in turn. Without strategies, it returns the whole history.
 
     Args:
-        strategies: Several strategies, one, or another pipeline.
+        strategies: The strategies, in order.
 
     Raises:
-        InvalidArgumentError: If one of them is no CompactionStrategy.
+        InvalidArgumentError: If they are no list of CompactionStrategy.
     """
 
-    strategies: tuple[CompactionStrategy, ...]
+    strategies: Sequence[CompactionStrategy] = ()
 
-    def __init__(self, strategies: Iterable[CompactionStrategy] | CompactionStrategy = ()) -> None:
-        given: tuple[CompactionStrategy, ...]
-        if isinstance(strategies, CompactionPipeline):
-            given = strategies.strategies
-        elif isinstance(strategies, CompactionStrategy) or not isinstance(strategies, Iterable):
-            given = (strategies,)
-        else:
-            given = tuple(strategies)
+    def __post_init__(self) -> None:
+        given = tuple(check_several(self.strategies, "strategies"))
         for each in given:
-            if isinstance(each, type) or not isinstance(each, CompactionStrategy):
-                raise InvalidArgumentError(
-                    f"a strategy is a {type(each).__name__}; give a CompactionStrategy"
-                )
+            check_instance(each, CompactionStrategy, "a strategy")
         object.__setattr__(self, "strategies", given)
 
     def within(self, tokens: int) -> CompactionPipeline:
@@ -265,7 +256,7 @@ class TokenBudgetCompaction:
     that never give way exceed the budget, the results of the newest calls are cut to one length.
 
     Args:
-        strategies: Several strategies, one, or a pipeline, whose strategies are run one by one.
+        strategies: The strategies, in order.
         token_budget: The most tokens. `int(0.8 * context_length("gpt-4o"))` is a part of what a
             model reads.
         counter: The counter of tokens. None is the default one.
@@ -279,7 +270,7 @@ class TokenBudgetCompaction:
 
     def __init__(
         self,
-        strategies: Iterable[CompactionStrategy] | CompactionStrategy,
+        strategies: Sequence[CompactionStrategy],
         token_budget: int,
         *,
         counter: AnyCounter = None,
@@ -312,16 +303,16 @@ class TokenBudgetCompaction:
         if outline.tokens <= self.token_budget:
             return left
         try:
-            return within_limit(
-                outline,
-                outline.sizes,
-                self.token_budget,
-                sizes.total,
-                limit="token_budget",
-                frame=sizes.frame,
+            tail = outline.tail_within(
+                outline.sizes, self.token_budget, limit="token_budget", frame=sizes.frame
             )
         except WindowTooSmallError as error:
-            raise error from failure
+            kept = outline.at(outline.kept_within(outline.sizes, 0))
+            shorter = with_shorter_results(kept, self.token_budget, sizes.total)
+            if shorter is None:
+                raise error from failure
+            return shorter
+        return outline.at(tail)
 
 
 _LEAST_SUMMARY_TOKENS, _MOST_SUMMARY_TOKENS = 64, 4_000

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import replace
 
-from kaosmem.compaction import CompactionPipeline, CompactionStrategy
+from kaosmem.arguments import check_instance
+from kaosmem.compaction import CompactionStrategy
 from kaosmem.compaction.protection import GIVING_WAY, NEWEST_MESSAGES
 from kaosmem.conversation.events import ConversationEvent, ObservationEvent
 from kaosmem.conversation.log import EventLog
@@ -75,18 +76,18 @@ def _check_progress(record: Condensation, view: ConversationView) -> None:
 
 
 class StrategyCondenser(Condenser):
-    """Shortens a view as compaction strategies shorten messages.
+    """Shortens a view as a compaction strategy shortens messages.
 
-    The strategies get the entries as messages, the protected ones pinned. A summary that one of
-    them makes is appended to the log as a record, and takes the place of its sources. Without a
-    summary, the entries that they leave out and the results that they cut are so in the returned
-    view alone. A unit of which anything is left stays whole. Without strategies, the view stays.
+    The strategy gets the entries as messages, the protected ones pinned. A summary that it makes is
+    appended to the log as a record, and takes the place of its sources. Without a summary, the
+    entries that it leaves out and the results that it cuts are so in the returned view alone. A
+    unit of which anything is left stays whole.
 
     Args:
-        strategies: One or several, which run in turn.
+        strategy: The strategy. Several are a `CompactionPipeline`.
 
     Raises:
-        InvalidArgumentError: If one of them is no CompactionStrategy.
+        InvalidArgumentError: If it is no CompactionStrategy.
 
     >>> from kaosmem.compaction import SlidingWindowCompaction
     >>> from kaosmem.conversation import ActionEvent, EventLog
@@ -98,11 +99,11 @@ class StrategyCondenser(Condenser):
     ['step 5', 'step 6', 'step 7']
     """
 
-    def __init__(self, strategies: CompactionStrategy | Iterable[CompactionStrategy]) -> None:
-        self._strategy = CompactionPipeline(strategies)
+    def __init__(self, strategy: CompactionStrategy) -> None:
+        self._strategy = check_instance(strategy, CompactionStrategy, "strategy")
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({list(self._strategy.strategies)})"
+        return f"{type(self).__name__}({self._strategy})"
 
     async def condense(
         self, view: ConversationView, *, limit: int | None = None

@@ -12,7 +12,7 @@ from kaosmem.arguments import check_text, is_integer
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import Format
 from kaosmem.formats.fields import plainest
-from kaosmem.names import check_name, choices, shown_name
+from kaosmem.names import check_name, shown_name
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import Content, ContentBlock
 from kaosmem.types.content import (
@@ -23,7 +23,6 @@ from kaosmem.types.content import (
     ToolUseBlock,
     Trust,
     check_content,
-    content_text,
     trust_of,
 )
 from kaosmem.types.items import ChatMessage
@@ -93,19 +92,17 @@ class ConversationEvent:
             raise InvalidArgumentError(
                 "an event's timestamp is no aware datetime; give one with tzinfo=UTC"
             )
-        if type(self.source) is not EventSource:
-            object.__setattr__(self, "source", _source(self.source))
+        object.__setattr__(self, "source", EventSource(self.source))
 
     def __repr__(self) -> str:
         # Without its content: tracebacks and logs are full of reprs.
-        return f"<{type(self).__name__} {self.id}>"
+        kind = getattr(self, "kind", self.type)
+        return f"<{type(self).__name__} {self.id} {kind}, {self.source}>"
 
     @property
     def name(self) -> str:
         """Return its id as messages name it, "" where no log has taken it."""
-        if self.id == UNLOGGED:
-            return ""
-        return str(self.id)
+        return "" if self.id == UNLOGGED else str(self.id)
 
     @property
     def is_shown(self) -> bool:
@@ -167,15 +164,6 @@ def said_blocks(content: str | tuple[B, ...]) -> tuple[B | TextBlock, ...]:
     return content
 
 
-def _source(given: object) -> EventSource:
-    try:
-        return EventSource(given)  # type: ignore[arg-type]
-    except ValueError:
-        raise InvalidArgumentError(
-            f"no source {shown_name(given)}; {choices(given, EventSource)}"
-        ) from None
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class ActionEvent(ConversationEvent):
     """An event that an agent, a user or the environment caused: words, a tool call, or both.
@@ -220,10 +208,6 @@ class ActionEvent(ConversationEvent):
             object.__setattr__(self, "call", call)
         check_text(self.response, "response")
 
-    def __repr__(self) -> str:
-        chars = len(content_text(self.content))
-        return f"<Action {self.id} {self.kind}, {self.source}, {chars:,} characters>"
-
     @property
     def is_shown(self) -> bool:
         """Return whether a model may see it."""
@@ -236,9 +220,7 @@ class ActionEvent(ConversationEvent):
             return "assistant"
         if self.kind == "system_message":
             return "system"
-        if self.source is EventSource.AGENT:
-            return "assistant"
-        return str(self.source)
+        return "assistant" if self.source is EventSource.AGENT else str(self.source)
 
     @property
     def authority(self) -> Trust:
@@ -246,9 +228,11 @@ class ActionEvent(ConversationEvent):
         if self.source is EventSource.AGENT and self.kind != "system_message":
             return Trust.MODEL
         role = self.role
-        if self.source is EventSource.ENVIRONMENT and role != "system":
-            return Trust.TOOL
-        return trust_of(role, "")
+        return (
+            Trust.TOOL
+            if self.source is EventSource.ENVIRONMENT and role != "system"
+            else trust_of(role, "")
+        )
 
     @property
     def has_words(self) -> bool:
@@ -268,9 +252,7 @@ class ActionEvent(ConversationEvent):
             content = (*said_blocks(content), self.call)
         elif self.source is not EventSource.AGENT and self.kind not in SPOKEN_KINDS:
             content = _labelled(self.kind, content)
-        trust = None
-        if self.source is EventSource.ENVIRONMENT:
-            trust = self.authority
+        trust = self.authority if self.source is EventSource.ENVIRONMENT else None
         return ChatMessage(self.role, content, id=self.name, trust=trust)
 
 
@@ -307,9 +289,9 @@ def actions_of(reply: ChatMessage, *, response: str) -> list[ActionEvent]:
 
 
 def _labelled(label: str, content: Content) -> Content:
-    if isinstance(content, str):
-        return f"[{label}]\n{content}"
-    return (TextBlock(f"[{label}]"), *content)
+    return (
+        f"[{label}]\n{content}" if isinstance(content, str) else (TextBlock(f"[{label}]"), *content)
+    )
 
 
 Observed: TypeAlias = str | tuple[TextBlock | ImageBlock, ...]
@@ -347,11 +329,6 @@ class ObservationEvent(ConversationEvent):
             )
         check_text(self.call_id, "call_id")
 
-    def __repr__(self) -> str:
-        return (
-            f"<Observation {self.id} {self.kind}, {len(content_text(self.content)):,} characters>"
-        )
-
     @property
     def is_shown(self) -> bool:
         """Return whether a model may see it; it always may if it answers a call."""
@@ -372,9 +349,7 @@ class ObservationEvent(ConversationEvent):
         """Return the role that it is shown under."""
         if self.call_id:
             return "tool"
-        if self.kind in OBSERVATION_KINDS:
-            return self.kind
-        return "environment"
+        return self.kind if self.kind in OBSERVATION_KINDS else "environment"
 
     def _made_message(self) -> ChatMessage:
         content: Content = self.content

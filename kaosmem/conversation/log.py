@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from datetime import datetime
 from itertools import count
@@ -21,7 +21,6 @@ from kaosmem.conversation.events import (
 from kaosmem.conversation.view import Condensation, ConversationView
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.formats import Format, parse_message
-from kaosmem.names import shown_name
 from kaosmem.types import JSONDict, JSONObject, JSONValue
 from kaosmem.types.content import content_json
 
@@ -61,10 +60,7 @@ def event_json(event: ConversationEvent) -> JSONDict:
     for name in _FIELDS[event.type]:
         value = getattr(event, name)
         if value is not None and (value or name not in _LEFT_OUT):
-            if name in _TO_JSON:
-                stored[name] = _TO_JSON[name](value)
-            else:
-                stored[name] = value
+            stored[name] = _TO_JSON[name](value) if name in _TO_JSON else value
     return stored
 
 
@@ -73,32 +69,18 @@ def event_of(stored: JSONObject) -> ConversationEvent:
 
     Raises InvalidArgumentError.
     """
-    kind = None
-    if isinstance(stored, Mapping):
-        kind = stored.get("type")
-    if not isinstance(kind, str) or kind not in _FIELDS:
-        raise InvalidArgumentError(
-            f"no type of event {shown_name(kind)}, only {', '.join(_TYPES)}; read it with the "
-            "kaosmem that wrote it"
-        )
-    if unknown := stored.keys() - {"type", *_FIELDS[kind]}:
-        known = ", ".join(["type", *_FIELDS[kind]])
-        raise InvalidArgumentError(
-            f"a stored {kind} has {len(unknown)} unknown fields; use only {known}"
-        )
     try:
-        given: JSONDict = dict(stored)
-        del given["type"]
+        given: dict[str, Any] = dict(stored)
+        kind = _TYPES[given.pop("type")]
         if "timestamp" in given:
             given["timestamp"] = datetime.fromisoformat(given["timestamp"])
-        return _TYPES[kind](**given)
-    except (AttributeError, TypeError, ValueError) as error:
+        return kind(**given)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         # Not from the error: the messages of these may show what was stored.
-        if isinstance(error, InvalidArgumentError):
-            reason = str(error)
-        else:
-            reason = type(error).__name__
-        raise InvalidArgumentError(f"not a stored {kind}: {reason}") from None
+        reason = str(error) if isinstance(error, InvalidArgumentError) else type(error).__name__
+        raise InvalidArgumentError(
+            f"not a stored event: {reason}; read it with the kaosmem that wrote it"
+        ) from None
 
 
 E = TypeVar("E", bound=ConversationEvent)
@@ -154,9 +136,7 @@ class EventLog(Sequence[ConversationEvent]):
     @property
     def next_id(self) -> int:
         """Return the id that the next event is given."""
-        if self._events:
-            return self._events[-1].id + 1
-        return 0
+        return self._events[-1].id + 1 if self._events else 0
 
     def append(self, event: E) -> E:
         """Append a new event, and return it as the log took it.
@@ -197,7 +177,7 @@ class EventLog(Sequence[ConversationEvent]):
         >>> log = EventLog()
         >>> call = {"type": "tool_use", "id": "call-1", "name": "find", "input": {"path": "src"}}
         >>> log.append_reply({"role": "assistant", "content": [call]}, format="anthropic")
-        [<Action 0 tool_call, agent, 0 characters>]
+        [<ActionEvent 0 tool_call, agent>]
         """
         message = parse_message(reply, format)
         # Providers' ids of replies may be missing or repeat; those of a log do not.
@@ -242,9 +222,7 @@ def view_of(history: Iterable[ConversationEvent]) -> ConversationView:
     """
     if isinstance(history, EventLog):
         return history.view
-    if isinstance(history, ConversationView):
-        return history
-    return ConversationView(history)
+    return history if isinstance(history, ConversationView) else ConversationView(history)
 
 
 def _event_of_line(number: int, line: str | bytes) -> ConversationEvent:

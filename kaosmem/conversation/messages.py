@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from kaosmem.arguments import check_text
 from kaosmem.conversation.events import ActionEvent, ConversationEvent, ObservationEvent
 from kaosmem.conversation.log import view_of
-from kaosmem.conversation.view import ConversationView
-from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
-from kaosmem.units import NO_RESULT, with_distinct_calls
+from kaosmem.units import repair
 
 SYSTEM_PROMPT = (
     "You are a helpful agent. You work with the tools that you are given until the user's task is "
@@ -21,31 +18,16 @@ SYSTEM_PROMPT = (
 """The system prompt of a conversation without one."""
 
 
-def _answer(view: ConversationView, unit: Sequence[int]) -> Iterator[ChatMessage]:
-    """Yield the calls of an answer as one message, then their results in the order of the calls.
-
-    A result that never came is stated.
-    """
-    calls: dict[int, ChatMessage] = {}
-    results: dict[int, ChatMessage] = {}
-    waiting: dict[str, list[int]] = {}
-    for place in unit:
-        event = view[place]
-        if isinstance(event, ActionEvent) and event.call is not None:
-            calls[place] = event.message
-            waiting.setdefault(event.call.id, []).append(place)
-        elif isinstance(event, ObservationEvent):
-            results[waiting[event.call_id].pop()] = event.message
-    answer = with_distinct_calls(_together(list(calls.values())))
-    yield answer
-    ids = [block.id for block in answer.blocks if isinstance(block, ToolUseBlock)]
-    for place, call_id in zip(calls, ids, strict=True):
-        result = results.get(place)
-        if result is None:
-            missing = ToolResultBlock(call_id, NO_RESULT, is_error=True)
-            yield ChatMessage("tool", (missing,))
-        else:
-            yield _with_call_id(result, call_id)
+def _answer(unit: Sequence[ConversationEvent]) -> list[ChatMessage]:
+    """Return the calls of an answer as one message, with their results."""
+    calls = [each for each in unit if isinstance(each, ActionEvent)]
+    results = [each for each in unit if isinstance(each, ObservationEvent)]
+    messages = [_together([each.message for each in calls])]
+    messages += [each.message for each in results]
+    ids = [each.call.id for each in calls if each.call]
+    # Most answers need no repair, which takes longer than all else.
+    is_sound = ids == [each.call_id for each in results] and len({*ids}) == len(ids)
+    return messages if is_sound else repair(messages)
 
 
 def _together(calls: Sequence[ChatMessage]) -> ChatMessage:
@@ -57,14 +39,6 @@ def _together(calls: Sequence[ChatMessage]) -> ChatMessage:
         sources=tuple(message.id for message in calls if message.id),
         pinned=any(message.pinned for message in calls),
     )
-
-
-def _with_call_id(result: ChatMessage, call_id: str) -> ChatMessage:
-    """Return the result of a call that was given an id: the same message if it has this one."""
-    (block,) = result.blocks
-    if not isinstance(block, ToolResultBlock) or block.tool_use_id == call_id:
-        return result
-    return replace(result, content=(replace(block, tool_use_id=call_id),))
 
 
 class ConversationMemory:
@@ -104,7 +78,7 @@ class ConversationMemory:
             if place == prompt or place != unit[0]:
                 continue  # an answer is told whole at the place of its first call
             if isinstance(event, ActionEvent) and event.call is not None:
-                messages += _answer(view, unit)
+                messages += _answer([view[each] for each in unit])
             elif event.has_words:
                 messages.append(event.message)
         return messages

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from kaosmem.arguments import check_count
 from kaosmem.clients import LLMClient
@@ -20,19 +19,8 @@ from kaosmem.tokens.counters import AnyCounter
 _LEAST_PROGRESS = 0.1
 """A condensation frees at least this part of a view. Less is not worth a record."""
 _MIN_SUMMARY_TOKENS = 64
-_WITH_RESERVE = 0.9
-"""The share of its tokens that a view may take, so that the next entry does not exceed them."""
-
-
-class Size(NamedTuple):
-    """The size of a view, or a limit of it: entries, and tokens."""
-
-    entries: float
-    tokens: float
-
-    def fits(self, limit: Size) -> bool:
-        """Return whether neither number is above a limit's."""
-        return self.entries <= limit.entries and self.tokens <= limit.tokens
+_RESERVE = 10
+"""One in so many tokens of a limit is left, so that the next entry does not exceed it."""
 
 
 class RollingCondenser(Condenser):
@@ -88,78 +76,79 @@ class RollingCondenser(Condenser):
         Raises:
             NoCondensationError: If the view has too many tokens and no record can be made.
         """
-        tokens = [most for most in (self.max_tokens, limit) if most is not None]
-        if self.max_size is None:
-            entries = math.inf
-        else:
-            entries = self.max_size
-        limits = Size(entries, min(tokens, default=math.inf))
+        limits = [most for most in (self.max_tokens, limit) if most is not None]
         used = 0
-        if tokens:
+        if limits:
             used = sum(event.tokens(self._counter, self._format) for event in view)
-        if Size(len(view), used).fits(limits):
-            return view
         outline = ViewOutline(view, counter=self._counter, format=self._format)
+        if used > min(limits, default=0):
+            return await self._record(outline, outline.sizes, min(limits))
+        if self.max_size is None or len(view) <= self.max_size:
+            return view
         try:
-            return await self._record(outline, limits)
+            return await self._record(outline, [1] * len(view), self.max_size)
         except NoCondensationError:
-            if used > limits.tokens:
-                raise
             return view
 
-    async def _record(self, outline: ViewOutline, limits: Size) -> Condensation:
-        """Return the record that condenses a view. Raises NoCondensationError if there is none."""
-        return Condensation(outline.ids_of(self._forgotten(outline, limits)))
+    async def _record(
+        self,
+        outline: ViewOutline,
+        weights: Sequence[int],
+        most: int,
+    ) -> Condensation:
+        """Return the record that condenses a view.
+
+        Args:
+            weights: The measure that exceeds its limit: the tokens of each entry, or 1 for each.
+            most: The limit.
+
+        Raises:
+            NoCondensationError: If there is none.
+        """
+        return Condensation(outline.ids_of(self._forgotten(outline, weights, most)))
 
     def _forgotten(
         self,
         outline: ViewOutline,
-        limits: Size,
+        weights: Sequence[int],
+        most: int,
         *,
         replaced: int = 0,
     ) -> list[int]:
-        """Return the positions to forget so that about half of the view's limit is left.
+        """Return the positions to forget so that about half of the limit is left.
 
         What the agent did goes first. If that frees too little, users' requests go with their
         answers, then the other messages of users. If these free too little, protected units that
         give way go too, no more of them than the limit asks for.
 
         Args:
-            replaced: Number of entries that come in the place of the forgotten ones. A summary is
-                at most half as long as what it stands for.
+            replaced: The entries that come in the place of the forgotten ones. The tokens of a
+                summary are at most half of theirs.
 
         Raises:
             NoCondensationError: If they free too little.
         """
-        whole = Size(len(outline.events), sum(outline.sizes))
-        within = limits._replace(tokens=limits.tokens * _WITH_RESERVE)
-        half = Size(math.inf, math.inf)
-        if whole.tokens > limits.tokens:
-            half = half._replace(tokens=limits.tokens // 2)
-            worth = Size(math.inf, whole.tokens * (1 - (1 + replaced) * _LEAST_PROGRESS))
-        if whole.entries > limits.entries:
-            half = half._replace(entries=limits.entries // 2)
-            worth = Size(whole.entries * (1 - _LEAST_PROGRESS), math.inf)
-        left = whole._replace(entries=whole.entries + replaced)
+        whole = sum(weights)
+        worth = whole * (1 - _LEAST_PROGRESS)
+        enough = min(most - most // _RESERVE, worth)
+        left = whole + replaced
         chosen: list[Unit] = []
         for units, goal in (
-            (outline.steps, half),
-            (outline.users, half),
-            ([unit for _, unit in outline.giving_way()], within),
+            (outline.steps, most // 2),
+            (outline.users, most // 2),
+            ([unit for _, unit in outline.giving_way()], enough),
         ):
-            if left.fits(within) and left.fits(worth):
+            if left <= enough:
                 break
             for unit in units:
-                if left.fits(goal):
+                if left <= goal:
                     break
                 chosen.append(unit)
-                tokens = sum(outline.sizes[place] for place in unit)
-                left = Size(left.entries - len(unit), left.tokens - tokens)
-        if left.tokens > limits.tokens or not left.fits(worth):
+                left -= sum(weights[place] for place in unit)
+        if left > min(most, worth):
             raise NoCondensationError(
-                f"the protected entries take {left.tokens} of {limits.tokens} tokens, and "
-                f"{left.entries} of {limits.entries} entries; raise the limits of "
-                f"{type(self).__name__}, or shorten them"
+                f"the protected entries take {left} of {most} tokens or entries; raise the limits "
+                f"of {type(self).__name__}, or shorten them"
             )
         return places_in(chosen)
 
@@ -191,15 +180,23 @@ class LLMSummarizingCondenser(RollingCondenser):
         else:
             self._summarizer = Summarizer(llm, counter=self._counter, format=self._format)
 
-    async def _record(self, outline: ViewOutline, limits: Size) -> Condensation:
+    async def _record(
+        self,
+        outline: ViewOutline,
+        weights: Sequence[int],
+        most: int,
+    ) -> Condensation:
         """Return the record that forgets, with a summary. Raises NoCondensationError."""
-        forgotten = self._forgotten(outline, limits, replaced=1)
+        in_tokens = weights is outline.sizes
+        forgotten = self._forgotten(outline, weights, most, replaced=0 if in_tokens else 1)
         messages = [outline.events[place].message for place in forgotten]
         # At most half as long as what it stands for, and half of the limit, with a least size.
-        room = min(sum(outline.sizes[place] for place in forgotten), limits.tokens)
-        most = max(_MIN_SUMMARY_TOKENS, int(room // 2))
+        room = sum(outline.sizes[place] for place in forgotten)
+        if in_tokens:
+            room = min(room, most)
+        limit = max(_MIN_SUMMARY_TOKENS, room // 2)
         try:
-            made = await self._summarizer.summarize(messages, most=most)
+            made = await self._summarizer.summarize(messages, most=limit)
         except SummaryError as error:
             raise NoCondensationError(
                 f"{len(messages)} entries are to be summarised, and no summary was made: {error}"

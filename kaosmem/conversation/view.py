@@ -138,11 +138,7 @@ class ConversationView(Sequence[ConversationEvent]):
         self.ordinals: dict[int, int] = {}
         self._summaries: dict[int, SummaryEvent] = {}
         self.revision = 0
-        for position, event in enumerate(check_several(events, "events")):
-            if not isinstance(event, ConversationEvent):
-                raise InvalidArgumentError(
-                    f"position {position} of the events holds {_not_an_event(event)}"
-                )
+        for event in check_several(events, "events"):
             self.append(event)
 
     def _begin(self) -> None:
@@ -167,7 +163,11 @@ class ConversationView(Sequence[ConversationEvent]):
             if self._add(event):
                 self.ordinals[event.id] = len(self.ordinals)
         else:
-            raise InvalidArgumentError(f"a view is given {_not_an_event(event)}")
+            raise InvalidArgumentError(
+                f"a view is given a value of type {type(event).__name__}; give actions, "
+                "observations and condensations; EventLog.append_reply takes the messages of a "
+                "provider"
+            )
 
     def _add(self, event: ConversationEvent) -> bool:
         """Take in the next event. Return whether it is shown."""
@@ -333,13 +333,6 @@ class ConversationView(Sequence[ConversationEvent]):
 
     def __repr__(self) -> str:
         return f"<View of {len(self):,} events>"
-
-
-def _not_an_event(given: object) -> str:
-    return (
-        f"a value of type {type(given).__name__}; give actions, observations and condensations; "
-        "EventLog.append_reply takes the messages of a provider"
-    )
 
 
 def _summary(record: Condensation, forgotten: Sequence[ConversationEvent]) -> SummaryEvent:

@@ -16,12 +16,12 @@ from itertools import product
 from time import perf_counter
 from typing import TypeAlias
 
-from kaosmem.arguments import check_instance, check_listed, check_several
+from kaosmem.arguments import check_count, check_instance, check_listed, check_several
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation.assemblers import ASSEMBLERS, Assembler, Packer, Selection, get_assembler
 from kaosmem.evaluation.evidence import Corpus, Question
 from kaosmem.evaluation.report import Outcome, Report, Staleness
-from kaosmem.names import shown, shown_number
+from kaosmem.names import shown
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import AnyCounter
 
@@ -82,13 +82,7 @@ async def evaluate(
 
 def check_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
     """Return budgets in ascending order, each once. Raises InvalidArgumentError."""
-    checked = set()
-    for budget in check_several(budgets, "budgets"):
-        if type(budget) is not int or budget < 1:
-            raise InvalidArgumentError(
-                f"budget is {shown_number(budget)}; give whole numbers of tokens from 1 up"
-            )
-        checked.add(budget)
+    checked = {check_count(each, "budget", least=1) for each in check_several(budgets, "budgets")}
     if not checked:
         raise InvalidArgumentError("no budgets; give at least one whole number of tokens")
     return tuple(sorted(checked))

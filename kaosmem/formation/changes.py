@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from kaosmem.errors import MissingFileError
-from kaosmem.language.duplicates import PROPOSAL
 from kaosmem.names import shown
 from kaosmem.types import JSONObject
 from kaosmem.types.items import Item
@@ -116,11 +115,6 @@ class AppliedChange:
 
     change: ProposedChange
     item: Item
-
-    @property
-    def is_disputed(self) -> bool:
-        """The item contradicts a live one, and stands beside it until a person decides."""
-        return PROPOSAL in self.item.metadata
 
     def __str__(self) -> str:
         return self.item.text

@@ -262,8 +262,8 @@ def _misread(
     grounds: Grounds,
 ) -> Iterator[str]:
     """Yield the reasons if a fact is not what the quote states where it stands."""
-    is_about_other = _is_about_other(text, quote, grounds)
     differs = _differs(text, quote, grounds)
+    stated = text
     text = plain(text)
     quote = plain(quote)
     source = plain(grounds.quoted.text)
@@ -280,9 +280,8 @@ def _misread(
     if _WORDS["condition"].search(clause) or _WORDS["supposed"].match(f"{sentence}{quote}"):
         yield "question or condition, no statement"
     reporters = _WORDS["report"].findall(sentence)
-    if reporters:
-        is_about_other = reporters[-1] not in text
-    if is_about_other or _tells_of_other(text, f"{sentence}{quote}", grounds.quoted):
+    is_reported = bool(reporters) and reporters[-1] not in text
+    if is_reported or _is_of_other(stated, f"{sentence}{quote}", grounds):
         yield "words of somebody else"
 
 
@@ -313,25 +312,37 @@ def _denies(text: str) -> bool:
     return _WORDS["negation"].search(_WORDS["asked"].sub("", text)) is not None
 
 
-def _tells_of_other(text: str, told: str, quoted: Item) -> bool:
-    """Return whether a fact about the speaker comes from words that tell of somebody else.
+def _is_of_other(
+    text: str,
+    told: str,
+    grounds: Grounds,
+) -> bool:
+    """Return whether a fact and the sentence of its quote tell of different people.
+
+    A sentence in the first person is about its speaker: the fact may not begin with another speaker
+    of the sources, or with a name that the speaker has never said. A fact about the speaker may not
+    come from a sentence about somebody else.
 
     Args:
-        text: The plain text of the fact.
-        told: The plain sentence of the quote up to its end.
+        told: The sentence of the quote up to its end.
     """
-    subject = plain_word((WORD.findall(text) or [""])[0])
-    own = _GENERIC | words_of(quoted.role)
-    other = _WORDS["other_person"].search(told)
-    is_of_speaker = subject in own or _WORDS["speaker_words"].search(text)
-    rest = _WORDS["other_person"].sub("", told)
-    if not is_of_speaker or _WORDS["first_person"].search(rest):
+    speaker = grounds.quoted.role
+    own = _GENERIC | words_of(speaker)
+    subject = _first_word(text)
+    told = plain(told)
+    if _WORDS["first_person"].search(_WORDS["other_person"].sub("", told)):
+        said = [item.text for item in grounds.items if item.role == speaker]
+        others = {item.role.casefold() for item in grounds.items} - {speaker.casefold()}
+        is_known = subject in own | words_of("\n".join(said))
+        return subject in others or (not is_known and _is_name(text, told))
+    if subject not in own and not _WORDS["speaker_words"].search(text):
         return False
+    text = plain(text)
+    other = _WORDS["other_person"].search(told)
     if other is not None:
-        relatives = [word for word in other.groups() if word]
-        return not any(word in text for word in relatives)
-    first = plain_word((WORD.findall(told) or [""])[0])
-    is_name = marks_of(quoted.text).get(first, False) and not first[0].isdigit()
+        return not any(word in text for word in other.groups() if word)
+    first = _first_word(told)
+    is_name = marks_of(grounds.quoted.text).get(first, False) and not first[0].isdigit()
     return is_name and first not in own | words_of(text)
 
 
@@ -353,24 +364,9 @@ def _differs(text: str, quote: str, grounds: Grounds) -> bool:
     return False
 
 
-def _is_about_other(
-    text: str,
-    quote: str,
-    grounds: Grounds,
-) -> bool:
-    """Return whether a speaker's own words are told of another one.
-
-    The first word of the fact is another speaker of the sources, or a name that the speaker has
-    never said.
-    """
-    if not _WORDS["first_person"].search(quote):
-        return False
-    speaker = grounds.quoted.role
-    subject = plain_word((WORD.findall(text) or [""])[0])
-    own = [f"{item.role} {item.text}" for item in grounds.items if item.role == speaker]
-    speakers = {item.role.casefold() for item in grounds.items} - {speaker.casefold()}
-    known = _GENERIC | words_of("\n".join(own))
-    return subject in speakers or (subject not in known and _is_name(text, quote))
+def _first_word(text: str) -> str:
+    """Return the first word of a text, plain, "" without one."""
+    return plain_word((WORD.findall(text) or [""])[0])
 
 
 def _is_name(text: str, quote: str) -> bool:

@@ -97,7 +97,6 @@ class BedrockFormat(BlockFormat):
     error_mark = "error"
     image_tokens = IMAGE_TOKENS
     takes_text = False
-    max_id_chars = 64
     merges: ClassVar[bool] = True
     binds_thinking = True
     """Thinking is valid only after the same instructions and tools."""

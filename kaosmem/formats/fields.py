@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]+")
 NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
 _DIGEST_CHARS = 12
-_ID_ROOM = 64
-_NUMBER_CHARS = 8  # for the number of an id that was used before
+_MAX_ID_CHARS = 56  # of 64, which Converse takes: an id that was used before is numbered
 
 
 def plain_id(text: str, *, max_chars: int) -> str:
@@ -41,7 +40,6 @@ class CallIds:
 
     Args:
         taken: The ids that the request has already.
-        max_chars: Length of an id. None: any number.
         kept: Ids that begin with one of these stay as they are.
     """
 
@@ -49,10 +47,8 @@ class CallIds:
         self,
         taken: Iterable[str] = (),
         *,
-        max_chars: int | None = None,
         kept: tuple[str, ...] = (),
     ) -> None:
-        self._max_chars = max_chars
         self._kept = kept
         self._taken = set(taken)
         self._names: dict[str, str] = {}  # stored id -> name of its latest call
@@ -94,10 +90,9 @@ class CallIds:
     def _plain(self, stored: str) -> str:
         if self._is_kept(stored):
             return stored
-        room = _ID_ROOM if self._max_chars is None else self._max_chars - _NUMBER_CHARS
-        if _PLAIN.fullmatch(stored) and (self._max_chars is None or len(stored) <= room):
+        if _PLAIN.fullmatch(stored) and len(stored) <= _MAX_ID_CHARS:
             return stored
-        return plain_id(stored, max_chars=min(_ID_ROOM, room))
+        return plain_id(stored, max_chars=_MAX_ID_CHARS)
 
 
 MEDIA_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")

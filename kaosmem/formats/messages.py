@@ -48,7 +48,6 @@ class MessageFormat(ShapedBlocks):
         has_opening: Whether the first message has to be the user's.
         content_name: The field of a message that holds its content.
         is_system_beside: Whether the system prompt stands beside the messages, not as the first.
-        max_id_chars: The length of a call's id. None: any number.
         kept_ids: The beginnings of ids that stay as they are stored.
     """
 
@@ -56,7 +55,6 @@ class MessageFormat(ShapedBlocks):
     has_opening: ClassVar[bool] = False
     content_name: ClassVar[str] = "content"
     is_system_beside: ClassVar[bool] = False
-    max_id_chars: ClassVar[int | None] = None
     kept_ids: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
@@ -172,7 +170,7 @@ class MessageFormat(ShapedBlocks):
         if layout.static and not self.is_system_beside:
             messages.append(self.message_of_text(static, "system"))
         taken = self.used_ids(after)
-        ids = CallIds(taken, max_chars=self.max_id_chars, kept=self.kept_ids)
+        ids = CallIds(taken, kept=self.kept_ids)
         for part in layout.history:
             for entry in part.entries:
                 messages += self.entry_messages(ids.applied(entry))

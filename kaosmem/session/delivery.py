@@ -13,7 +13,6 @@ from kaosmem.sections.ledger import AWAITED
 from kaosmem.sections.operations import Form
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.proposals import Proposals
 from kaosmem.types.items import Item
 
 
@@ -53,7 +52,6 @@ async def deliver(
             saved.append(item)
             await shelf.put(item, said_at, own=known)
             shelved[item.id] = updated
-    await shelf.erase(Proposals(session).take_ended(name, shelf.name))
     formation = Form(name, shelved=[*shelved.items()])
     section.form(formation.without(session.saver.forgotten))
     return saved

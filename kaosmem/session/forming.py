@@ -16,7 +16,7 @@ from kaosmem.formation.changes import (
     ProposedChange,
 )
 from kaosmem.formation.conflict import doubt_about, is_run_of
-from kaosmem.formation.grounding import Grounds, faults_of, find_grounds, is_quoted_in
+from kaosmem.formation.grounding import Grounds, faults_of, find_grounds
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formation.shelf import SHELF
 from kaosmem.language.analysis import analyze
@@ -32,7 +32,7 @@ from kaosmem.types import JSONDict
 from kaosmem.types.items import Item, decoded
 from kaosmem.types.outcomes import RUN
 
-AfterBatch: TypeAlias = Callable[[int, int], Awaitable[None]]
+Save: TypeAlias = Callable[[], Awaitable[object]]
 
 _COPIED = ("timestamp", "source")
 """Fields of the quoted message's metadata that a formed item takes over."""
@@ -98,12 +98,11 @@ class SectionFormation:
                 number -= source.held[ordinal].role.casefold() not in NOT_PEOPLE
         return number == 0
 
-    async def run(self, after_batch: AfterBatch | None = None) -> list[AppliedChange]:
-        """Form the section from all that was committed since its marks, and save nothing.
+    async def run(self, save: Save | None = None) -> list[AppliedChange]:
+        """Form the section from all that was committed since its marks.
 
         Args:
-            after_batch: Called after each draft of the former with the number of messages that are
-                done, and of all.
+            save: Called after each draft of the former. None saves nothing.
         """
         await self._session.read_back(
             [section.spec.name for section in (self._section, *self._sources)]
@@ -111,7 +110,7 @@ class SectionFormation:
         self._known = {_said_by(item): item.id for item in self._section}
         applied: list[AppliedChange] = []
         for source in self._sources:
-            applied += await self._form_from(source, after_batch)
+            applied += await self._form_from(source, save)
         return applied
 
     async def deliver(self) -> None:
@@ -140,7 +139,7 @@ class SectionFormation:
     async def _form_from(
         self,
         source: Section,
-        after_batch: AfterBatch | None,
+        save: Save | None,
     ) -> list[AppliedChange]:
         """Ask the former until it has covered all messages, or covers no more."""
         mark = self.plan.mark(source.spec.name)
@@ -148,9 +147,7 @@ class SectionFormation:
         # Only up to the items whose places in the log are final.
         until = source.held.taken - self._session.saver.number_unsaved(source.spec.name)
         found = await items_between(self._session, source, since, until)
-        edited = self._edited(source, since)
-        left = [*((since, source.peek(each)) for each in edited), *found.items()]
-        total = len(left)
+        left = [*found.items()]
         applied: list[AppliedChange] = []
         while left and not self._is_spent:
             said = [item for _, item in left]
@@ -161,17 +158,15 @@ class SectionFormation:
             if self.plan.shelf is not None:
                 # Before the commit: after a crash, they are retired once more.
                 await self.plan.shelf.erase(formed.retired)
-            covered = total if draft.covered is None else draft.covered
-            for item in said[:covered]:
-                formed.retired += edited.pop(item.id, ())
+            covered = len(said) if draft.covered is None else draft.covered
             left = left[covered:] if covered else []
             if covered:
                 since = left[0][0] if left else until
             self._note(mark, since, formed)
             self._note(self._spent_mark, self._mark(self._spent_mark) + draft.spent)
             applied += formed.applied
-            if after_batch is not None:
-                await after_batch(total - len(left), total)
+            if save is not None:
+                await save()
             if draft.failure:
                 self._session.note(
                     f"section {self.name!r} was not formed, as {draft.failure}; its messages wait, and "
@@ -202,22 +197,6 @@ class SectionFormation:
                 self._elsewhere[key] = await shelf.current(key)
         self._session.check_writable()
         return draft
-
-    def _edited(self, source: Section, since: int) -> dict[str, list[Item]]:
-        """Return the facts whose words were edited out of their message, by its id.
-
-        The message is formed anew.
-        """
-        held = source.held
-        found: dict[str, list[Item]] = {}
-        for item in self._section:
-            places = [held.ordinals.get(each, since) for each in item.sources]
-            is_edited = any(held.updated.get(place) for place in places) and max(places) < since
-            if not (is_edited and FORMED in item.tags and "semantic" in item.tags):
-                continue
-            if not is_quoted_in(item, map(held.__getitem__, places)):
-                found.setdefault(item.sources[-1], []).append(item)
-        return found
 
     def _mark(self, name: str) -> int:
         return self._section.ledger.marks.get(name, 0)
@@ -305,6 +284,8 @@ class SectionFormation:
         if doubt:
             item = as_proposal(item, change.action, doubt, ends=live.id if live and is_end else "")
         if self.plan.review or (doubt and is_end):
+            if live is not None and is_end and live.id not in self._section:
+                return f"{doubt}, and the fact is of another session"
             let_wait(self._session, item)
         elif live is not None and is_end:
             formed.retired.append(live)
@@ -320,20 +301,10 @@ class SectionFormation:
         return ""
 
     def _is_earlier(self, item: Item, grounds: Grounds, live: Item) -> bool:
-        """Return whether words without a time were said before those of a live item.
-
-        An edited message is formed anew. Its words are no newer for that.
-        """
-        if item.stated_from is not None:
+        """Return whether words without a time were said before a live item says that it began."""
+        if item.stated_from is not None or live.stated_from is None:
             return False
-        if live.stated_from is not None:
-            return grounds.quoted.created_at < live.stated_from <= self._session.clock()
-        for section in self._sources:
-            ordinals = section.held.ordinals
-            places = [ordinals[each] for each in live.sources if each in ordinals]
-            if places and grounds.quoted.id in ordinals:
-                return ordinals[grounds.quoted.id] < min(places)
-        return False
+        return grounds.quoted.created_at < live.stated_from <= self._session.clock()
 
     def _add(
         self,

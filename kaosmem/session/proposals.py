@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kaosmem.errors import NotFoundError
-from kaosmem.formation.shelf import SHELF
 from kaosmem.language.duplicates import FORMED, PROPOSAL
 from kaosmem.names import shown
 from kaosmem.sections.section import Section
@@ -17,7 +16,6 @@ from kaosmem.types.items import Item
 from kaosmem.types.outcomes import RUN
 
 _ENDS = "ends"
-_ACCEPTED = "accepted"
 
 
 class Proposals:
@@ -47,8 +45,7 @@ class Proposals:
         for section in self._session.sections.values():
             if section.ledger.marks or section.spec.name == WAITING.name:  # others have none
                 for item in section:
-                    stated = item.metadata.get(PROPOSAL)
-                    if stated and FORMED in item.tags and not stated.get(_ACCEPTED):
+                    if PROPOSAL in item.metadata and FORMED in item.tags:
                         yield item
 
     def __len__(self) -> int:
@@ -88,12 +85,6 @@ class Proposals:
             return item
         live = home.keyed(item.key or "")
         if stated["action"] == "retire":
-            if live is None and SHELF in metadata:  # the next formation ends it there
-                waiting = replace(
-                    proposal, metadata={**metadata, PROPOSAL: {**stated, _ACCEPTED: True}}
-                )
-                self._session.sections[proposal.section].update(waiting, at=now, is_version=False)
-                return proposal
             if live is not None and live.id == stated[_ENDS]:
                 item = live
                 home.retire((live.id,), at=now)
@@ -113,18 +104,6 @@ class Proposals:
         """
         section = self._session.writable(self._found(proposal_id).section)
         section.remove(proposal_id, at=self._session.clock())
-
-    def take_ended(self, section: str, shelf: str) -> list[Item]:
-        """Drop the accepted proposals to retire facts of a shelf alone, and return these facts."""
-        ended = []
-        waiting = self._session.sections.get(WAITING.name, ())
-        for item in [*waiting]:
-            stated = item.metadata[PROPOSAL]
-            is_here = (stated["section"], item.metadata.get(SHELF)) == (section, shelf)
-            if is_here and stated.get(_ACCEPTED):
-                ended.append(replace(item, id=stated[_ENDS], key=stated["key"]))
-                self._session.sections[WAITING.name].remove(item.id, at=self._session.clock())
-        return ended
 
     def _found(self, proposal_id: str) -> Item:
         for proposal in self:

@@ -102,18 +102,6 @@ class Replay:
             )
         return found
 
-    def before(self, turn: Turn) -> Turn:
-        """Return the last earlier turn of the same window, else the turn before.
-
-        Raises NotFoundError for the first turn.
-        """
-        for each in reversed(self.turns):
-            if each.number < turn.number and each.sums["window"] == turn.sums["window"]:
-                return each
-        if turn.number == 1:
-            raise NotFoundError("only one turn is kept, and a difference needs two")
-        return self.turn(turn.number - 1)
-
     def seen(self, number: int) -> Seen:
         """Return a turn that says why. Raises NotFoundError if it is not kept, or was erased."""
         return self.turn(number).as_seen(self.known)

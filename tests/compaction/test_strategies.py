@@ -25,7 +25,7 @@ from kaosmem.compaction import (
     ToolResultCompaction,
 )
 from kaosmem.compaction.outline import MessageSizes, Outline
-from kaosmem.compaction.shortening import within_limit
+from kaosmem.compaction.shortening import with_shorter_results
 from kaosmem.formats import FORMATS, count_messages, render_messages
 from kaosmem.testing.contracts.compaction import tokens_of
 from tests.tool_conversations import conversations
@@ -126,8 +126,15 @@ def within(history, most, *, by_chars):
         return sum(len(message.text) if by_chars else 1 for message in messages)
 
     weights = [total([message]) for message in history]
-    limit = "max_chars" if by_chars else "max_messages"
-    return within_limit(Outline(history), weights, most, total, limit=limit)
+    outline = Outline(history)
+    try:
+        return outline.at(outline.tail_within(weights, most, limit="most"))
+    except WindowTooSmallError:
+        kept = outline.at(outline.kept_within(weights, 0))
+        shorter = with_shorter_results(kept, most, total)
+        if shorter is None:
+            raise
+        return shorter
 
 
 @given(conversations(), st.integers(0, 20), st.integers(0, 5_000), st.booleans())

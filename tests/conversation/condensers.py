@@ -3,6 +3,7 @@
 from hypothesis import strategies as st
 
 from kaosmem.compaction import (
+    CompactionPipeline,
     SelectiveToolCallCompaction,
     SlidingWindowCompaction,
     SummarizationCompaction,
@@ -77,5 +78,6 @@ strategies = st.one_of(
 )
 
 
-unrecorded = st.lists(strategies, max_size=2).map(StrategyCondenser)
+pipelines = st.lists(strategies, max_size=2).map(CompactionPipeline)
+unrecorded = pipelines.map(StrategyCondenser)
 condensers = st.one_of(rolling(), rolling(), unrecorded)

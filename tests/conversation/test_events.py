@@ -165,7 +165,7 @@ def test_nothing_that_was_said_shows_in_a_repr():
         summary,
     )
     assert "hunter2" not in "".join(map(repr, events))
-    assert repr(user("hello")) == "<Action -1 message, user, 5 characters>"
+    assert repr(user("hello")) == "<ActionEvent -1 message, user>"
 
 
 def test_an_event_is_frozen_and_a_copy_in_a_log_is_another():

@@ -39,7 +39,7 @@ def test_a_blank_summary_is_refused():
     """When it is made, and when it is read back."""
     with pytest.raises(InvalidArgumentError, match="blank"):
         forget(0, summary=" ")
-    with pytest.raises(InvalidArgumentError, match="not a stored condensation"):
+    with pytest.raises(InvalidArgumentError, match="not a stored event"):
         event_of({"type": "condensation", "forgotten_ids": [0], "summary": " "})
 
 

@@ -94,7 +94,7 @@ async def test_a_doubtful_value_stands_beside_the_other(fields, reason):
     memory.add("messages", "home: I live in Oslo.", metadata={"timestamp": "2024-05-06"})
     memory.add("messages", "home: I live in Bergen.", **fields)
     _, disputed = await memory.form(LineFormer())
-    assert disputed.is_disputed
+    assert "proposal" in disputed.item.metadata
     assert findings(memory) == ["home: I live in Oslo.", "home: I live in Bergen."]
     context = await memory.assemble_context("home", budget=300, sections=["findings"])
     assert "disputed" in context.text
@@ -458,7 +458,7 @@ async def test_a_proposal_without_words_of_its_own_key_is_disputed():
     memory = SessionMemory.test_mode()
     memory.add_many("messages", ["Ann lives in Oslo.", "Tea is served cold."])
     _, second = await memory.form(Twin())
-    assert second.is_disputed
+    assert "proposal" in second.item.metadata
 
 
 async def test_kinds_have_sections_of_their_own():
@@ -494,51 +494,6 @@ async def test_the_event_loop_goes_on_beside_a_formation(former):
     await former.propose(said, [])
     task.cancel()
     assert turns > 40
-
-
-async def test_an_edited_message_takes_no_place_of_newer_words():
-    """It is formed anew, and its facts are as old as before."""
-    memory = SessionMemory.test_mode()
-    said = memory.add("messages", "I live in Oslo. I no longer work at Acme. I prefer tea.")
-    memory.add("messages", "I moved to Bergen. I work at Acme again.")
-    await memory.form(PatternFormer())
-    memory.update(said.id, "I live in Oslo. I no longer work at Acme. I prefer green tea.")
-    assert [str(change) for change in await memory.form(PatternFormer())] == ["I prefer green tea."]
-    assert findings(memory) == [
-        "I moved to Bergen.",
-        "I work at Acme again.",
-        "I prefer green tea.",
-    ]
-
-
-async def test_an_edited_message_is_older_than_a_later_time():
-    memory = SessionMemory.test_mode()  # its clock begins in 2024, and goes on with each message
-    said = memory.add("messages", "I live in Oslo. I prefer tea.")
-    await memory.form(PatternFormer())
-    later = memory.add("messages", "Good morning.").created_at.isoformat()
-    memory.add("messages", "I live in Bergen.", metadata={"timestamp": later})
-    await memory.form(PatternFormer())
-    memory.update(said.id, "I live in Oslo. I prefer green tea.")
-    await memory.form(PatternFormer())
-    assert findings(memory) == ["I live in Bergen.", "I prefer green tea."]
-    assert not len(memory.proposals)
-
-
-async def test_a_fact_goes_when_its_words_are_edited_out_of_their_message():
-    """The message is formed anew, and a message that keeps the words is not."""
-    memory = SessionMemory.test_mode()
-    said = [memory.add("messages", f"I live in Oslo. I prefer room {room}.") for room in (40, 41)]
-    other = memory.add("messages", "I work at Acme.")
-    await memory.form(PatternFormer())
-    memory.update(said[0].id, "I live in Bergen. I prefer room 40.")
-    memory.update(other.id, "I work.")
-    assert [str(change) for change in await memory.form(PatternFormer())] == ["I live in Bergen."]
-    left = ["I prefer room 40.", "I prefer room 41.", "I live in Bergen."]
-    assert [item.text for item in memory["findings"]] == left
-    assert await memory.form(PatternFormer()) == []
-    async with SessionMemory.open(memory.admin.fs, "test") as again:
-        assert await again.form(PatternFormer()) == []
-        assert [item.text for item in again["findings"]] == left
 
 
 async def test_a_former_returns_a_draft_and_a_session_has_one():

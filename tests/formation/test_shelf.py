@@ -241,19 +241,14 @@ async def test_a_former_knows_the_facts_of_earlier_sessions():
     assert known == [("home", "home: value 1")]
 
 
-async def test_an_accepted_end_reaches_the_fact_of_an_earlier_session():
+async def test_a_doubtful_end_of_a_fact_of_an_earlier_session_is_refused():
+    """A person decides only what the session holds."""
     store = InMemoryLongTermMemory()
     await told(store, ("Ann", "home: value 1"))
-    memory, plan, _ = await told(store, ("Ann", "home has ended!"), review=True)
-    (proposal,) = memory.proposals
-    memory.proposals.accept(proposal.id)
+    memory, _, _ = await told(store, ("Ann", "home has ended!"), review=True)
     assert len(memory.proposals) == 0
-    await memory.save()
-    async with SessionMemory.open(memory.admin.fs, memory.admin.session_id) as again:
-        assert await facts(store) == ["home: value 1"]
-        await again.form(plan)
-        assert await facts(store) == []
-        assert len(again["formation.proposals"]) == 0
+    assert memory.proposals.refused == {"review, and the fact is of another session": 1}
+    assert await facts(store) == ["home: value 1"]
 
 
 async def test_an_accepted_end_ends_no_value_that_was_told_later():

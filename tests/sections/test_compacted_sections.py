@@ -667,7 +667,7 @@ async def test_a_summary_leaves_its_section_room_for_the_messages_beside_it(rece
     formats = ("openai", "anthropic", "text")
     model = ScriptedLLM(lambda _: "The team moves the orders of the shop, question by question.")
     strategy = SummarizationCompaction(model, recent, 60, max_summary_tokens=most)
-    memory = SessionMemory.test_mode(sections=messages(CompactionPipeline(strategy), 300))
+    memory = SessionMemory.test_mode(sections=messages(CompactionPipeline([strategy]), 300))
     contexts = 0
     for turn in range(40):
         memory.add(

@@ -164,9 +164,9 @@ def test_what_is_proposed_turn_by_turn_is_what_a_look_at_all_of_the_view_propose
                     (tuple(i.id for i in c.items), c.position, c.must) for c in proposal.candidates
                 ]
                 try:
-                    view = await (condenser or StrategyCondenser([])).condense(
-                        ConversationView(log)
-                    )
+                    view = ConversationView(log)
+                    if condenser is not None:
+                        view = await condenser.condense(view)
                 except (
                     NoCondensationError
                 ):  # pinned messages exceed its limit: the source shows the log as it is

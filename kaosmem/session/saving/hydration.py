@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -59,11 +59,11 @@ class Hydrated:
     sections: dict[str, Section]
     description: JSONObject
     notices: list[str]
-    forgotten: Forgotten = field(default_factory=Forgotten)
-    unpurged: set[str] = field(default_factory=set)
-    windows: Windows = field(default_factory=Windows)
-    trace: Trace = field(default_factory=Trace)
-    is_partial: bool = False
+    forgotten: Forgotten
+    unpurged: set[str]
+    windows: Windows
+    trace: Trace
+    is_partial: bool
 
 
 def stored_specs(recovered: Recovered) -> list[SectionSpec]:

@@ -105,8 +105,8 @@ def section_at(
     section: Section,
     items: Iterable[ToldItem],
     *,
-    as_of: datetime | None = None,
-    known_at: datetime | None = None,
+    as_of: datetime | None,
+    known_at: datetime | None,
 ) -> Section:
     """Return a section with the items that held at one time, and that the session knew at another.
 
