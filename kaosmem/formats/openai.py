@@ -22,6 +22,7 @@ from kaosmem.formats.delimiters import PROVIDERS_ROLES, escaped_in_history, spea
 from kaosmem.formats.fields import (
     FIELDS_ELSEWHERE,
     check_has_content,
+    extra_fields,
     mapping_of,
     only_one,
     parts_of,
@@ -35,6 +36,7 @@ from kaosmem.formats.shapes import (
     ANY_URL,
     CALL_ID,
     CALL_TEXT,
+    CUSTOM,
     DETAIL,
     FUNCTION,
     TEXT,
@@ -62,8 +64,10 @@ NAME_TOKENS = 1
 
 _MAX_CALL_ID_CHARS = 40
 _CALL_ID = re.compile(rf"[\w.:-]{{1,{_MAX_CALL_ID_CHARS}}}", re.ASCII)
+_CUSTOM_TYPES = ("custom", "custom_tool_call")  # the second is the name of the Responses API
 _URL = {"url": ANY_URL, "detail": DETAIL}
 _FUNCTION = {"name": FUNCTION, "arguments": CALL_TEXT}
+_CUSTOM_CALL = {"type": CUSTOM, "id": CALL_ID, "custom": {"name": FUNCTION, "input": CALL_TEXT}}
 CHAT_PARTS = (
     Shape(TextBlock, {"type": "text", "text": TEXT}),
     Shape(ImageBlock, {"type": "image_url", "image_url": _URL}),
@@ -81,6 +85,7 @@ class OpenAIFormat(MessageFormat):
     """Messages of OpenAI's chat completions API, as dicts.
 
     Attributes:
+        custom_type: The type of a call of a custom tool.
         empty: Stands for the content of a message that has none.
     """
 
@@ -89,6 +94,7 @@ class OpenAIFormat(MessageFormat):
     shapes: ClassVar[tuple[Shape, ...]] = (
         *CHAT_PARTS,
         *ITEM_PARTS,
+        Shape(ToolUseBlock, _CUSTOM_CALL),
         Shape(ToolUseBlock, {"id": CALL_ID, "type": "function", "function": _FUNCTION}),
     )
     extra_names: ClassVar[ExtraNames] = {ToolUseBlock: ("extra_content",)}
@@ -99,10 +105,12 @@ class OpenAIFormat(MessageFormat):
         "refusal",
         "image_url",
         "function",
+        "custom",
     )
     image_names = ("image_url", "input_image")
     image_tokens = IMAGE_TOKENS
     kept_ids = ("",)
+    custom_type: ClassVar[str] = "custom"
     empty: ClassVar[str] = ""
 
     def parse(self, message: object) -> ChatMessage:
@@ -129,12 +137,11 @@ class OpenAIFormat(MessageFormat):
             call_id = text_field(given, "tool_call_id", self.message_name)
             content: Any = plainest(self.read_content(given["content"]))
             return ChatMessage("tool", check_content((ToolResultBlock(call_id, content),)))
-        calls = parts_of(given.get("tool_calls") or [], "tool_calls")
-        if given.get("function_call") or any("custom" in call for call in calls):
+        if given.get("function_call"):
             raise InvalidArgumentError(
-                f"{self.message_name} with a function_call or a call of a custom tool cannot be kept; "
-                "use function tools, or the format 'openai-responses' for custom ones"
+                f"{self.message_name} with a function_call cannot be kept, as it has no id; use tool_calls"
             )
+        calls = parts_of(given.get("tool_calls") or [], "tool_calls")
         blocks = [
             *_reasoning(given),
             *self.read_content(given.get("content") or []),
@@ -149,12 +156,14 @@ class OpenAIFormat(MessageFormat):
 
     def _read_call(self, call: JSONObject) -> ContentBlock:
         # Some compatible servers leave the type out.
-        return self.read({**call, "type": "function"})
+        return self.read({**call, "type": "custom" if "custom" in call else "function"})
 
     def values_of(self, block: ContentBlock) -> JSONDict:
         """Return the values of a content block as they are sent, by the names of fields."""
         values = super().values_of(block)
         if isinstance(block, ToolUseBlock):
+            is_custom = extra_fields(block.extra, ("type",)).get("type") in _CUSTOM_TYPES
+            values["custom"] = self.custom_type if is_custom else None
             values["arguments"] = block.arguments
         return values
 

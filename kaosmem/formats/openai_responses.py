@@ -7,7 +7,7 @@ differs from the stored messages where the API lacks a kind of content:
 - Reasoning is sent only to this API, with its encrypted content, before an item that follows from it.
 - A message of any other role than system, user and assistant is a user's, under a line that names the
   speaker.
-- Items of custom and of the provider's own tools go back as they came. In another format a note stands for them.
+- Items of the provider's own tools go back as they came. In another format a note stands for them.
 - Ids of messages and calls are left out: the API needs none, and refuses some without their
   reasoning.
 - Documents, images that no provider takes, and parts of other providers are texts. Blank texts are
@@ -40,6 +40,7 @@ from kaosmem.formats.shaped_blocks import ExtraNames, named_message
 from kaosmem.formats.shapes import (
     CALL_ID,
     CALL_TEXT,
+    CUSTOM,
     EMPTY,
     FUNCTION,
     OPTIONAL_SEALED,
@@ -67,6 +68,7 @@ _ITEM = "an openai-responses item"
 _REASONING_FIELDS = ("id", "summary", "content")
 _CALL = {"type": "function_call", "call_id": CALL_ID, "name": FUNCTION, "arguments": CALL_TEXT}
 _OUTPUT = {"call_id": OUTPUT_ID, "output": OUTPUT}
+_CUSTOM_CALL = {"type": CUSTOM, "call_id": CALL_ID, "name": FUNCTION, "input": CALL_TEXT}
 
 
 class ResponsesFormat(OpenAIFormat):
@@ -77,8 +79,10 @@ class ResponsesFormat(OpenAIFormat):
     shapes = (
         *ITEM_PARTS,
         *CHAT_PARTS,
+        Shape(ToolUseBlock, _CUSTOM_CALL),
         Shape(ToolUseBlock, _CALL),
         Shape(ToolResultBlock, {"type": "function_call_output", **_OUTPUT}),
+        Shape(ToolResultBlock, {"type": "custom_tool_call_output", **_OUTPUT}),
         # The summary is for people; the model reads the encrypted content.
         Shape(ThinkingBlock, {"type": "reasoning", "encrypted_content": OPTIONAL_SEALED}),
     )
@@ -89,15 +93,18 @@ class ResponsesFormat(OpenAIFormat):
     known_names = (
         *OpenAIFormat.known_names,
         "function_call",
+        "custom_tool_call",
         "function_call_output",
+        "custom_tool_call_output",
     )
+    custom_type = "custom_tool_call"
     empty = EMPTY
 
     def parse(self, message: object) -> ChatMessage:
         """Return items of the API as a ChatMessage: one item, a reply, or a list of its items.
 
         All items that the model made for one reply are one message: reasoning, texts, calls. Items
-        of custom and of the provider's own tools, files, and outputs of other than functions are
+        of the provider's own tools, files, and outputs of other than functions and custom tools are
         kept as they are. Annotations and log probabilities of texts are not kept. A developer's
         message is a system message.
 
@@ -145,13 +152,29 @@ class ResponsesFormat(OpenAIFormat):
             grouped += [run] if is_reply else run
         return grouped
 
+    def joined(self, messages: list[JSONDict], after: Sequence[JSONObject]) -> list[JSONDict]:
+        """Return items, of which the outputs of custom tools get their type."""
+        custom: set[str] = set()
+        for item in messages:
+            kind = item.get("type")
+            if kind == "custom_tool_call":
+                custom.add(item["call_id"])
+            elif kind == "function_call":
+                custom.discard(item["call_id"])
+            elif kind == "function_call_output" and item["call_id"] in custom:
+                item["type"] = "custom_tool_call_output"
+        return messages
+
     def users_messages(
         self,
         role: str,
         results: Sequence[ToolResultBlock],
         content: Sequence[ContentBlock],
     ) -> list[JSONDict]:
-        """Return outputs, and what a speaker said: parts are one item, other items stay apart."""
+        """Return outputs, and what a speaker said: parts are one item, other items stay apart.
+
+        `joined` gives outputs of custom tools their type.
+        """
         items = [self.write(result) or {} for result in results]
         said: list[ContentBlock] = []
         for block in content:

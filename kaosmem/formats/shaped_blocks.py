@@ -23,6 +23,7 @@ from kaosmem.formats.fields import (
     sent_part,
 )
 from kaosmem.formats.shapes import (
+    CUSTOM,
     EMPTY,
     OUTPUT,
     Field,
@@ -177,6 +178,8 @@ class ShapedBlocks(ABC):
         if shape.kind is ToolResultBlock:
             values = self.result_values(values)
         names = self.extra_names.get(shape.kind, ())
+        if values.pop(CUSTOM.name, None):
+            names = ("type", *names)
         if names:
             fields = {name: block.get(name) for name in names if block.get(name) != _BY_THE_MODEL}
             values["extra"] = extra_text(fields, names)

@@ -108,6 +108,8 @@ CALL_TEXT = Field("arguments", _of_text)
 OUTPUT = Field("content", uncounted, is_optional=True)
 """The content of a result: a text or blocks, which are counted as such."""
 FAILED = Field("is_error", uncounted, is_optional=True)
+CUSTOM = Field("custom", uncounted, prefix="custom")
+"""The type of a call of a custom tool."""
 ANY = Field("type", uncounted)
 """A field that a block has, with any value."""
 

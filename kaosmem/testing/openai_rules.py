@@ -105,7 +105,7 @@ def names_are_plain(messages: Messages) -> Faults:
 
 
 def calls_are_whole(messages: Messages) -> Faults:
-    """Require a call to be of a function: a plain name, its arguments a string; one at least.
+    """Require a call to be of a function or a custom tool: a plain name, its arguments or input a string; one at least.
 
     Source: API reference, "Create chat completion", `tool_calls` and `function.name`.
     """
@@ -117,12 +117,13 @@ def calls_are_whole(messages: Messages) -> Faults:
             yield position, "has tool_calls without a call"
             continue
         for call in calls:
-            function = call.get("function")
-            if call.get("type") != "function" or not isinstance(function, Mapping):
+            is_custom = call.get("type") == "custom"
+            function = call.get("custom" if is_custom else "function")
+            if call.get("type") not in ("function", "custom") or not isinstance(function, Mapping):
                 yield position, "has a call that is not of a function"
             elif not _TOOL_NAME.fullmatch(str(function.get("name"))):
                 yield position, f"calls a function of the name {function.get('name')!r}"
-            elif not isinstance(function.get("arguments"), str):
+            elif not isinstance(function.get("input" if is_custom else "arguments"), str):
                 yield position, "has a call whose arguments are not a string"
 
 

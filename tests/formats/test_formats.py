@@ -471,10 +471,16 @@ def test_anthropic_messages_are_read(message, parsed):
 
 @pytest.mark.parametrize("type", [None, "", "tool"])
 def test_a_call_of_a_compatible_server_needs_no_type(type):
-    """A call that names its function is one of a function. Another one is refused."""
-    call = {"id": "a", "type": type, "function": {"name": "search", "arguments": "{}"}}
-    parsed = parse_message({"role": "assistant", "tool_calls": [call]}, "openai")
-    assert parsed.content == (ToolUseBlock("a", "search", "{}"),)
+    """A function or a custom tool says what the call is of. Another one is refused."""
+    function = {"function": {"name": "search", "arguments": "{}"}}
+    custom = {"custom": {"name": "search", "input": "SELECT 1"}}
+    calls = [{"id": "a", "type": type, **each} for each in (function, custom)]
+    parsed = parse_message({"role": "assistant", "tool_calls": calls}, "openai")
+    custom_type = '{"type":"custom"}'
+    assert parsed.content == (
+        ToolUseBlock("a", "search", "{}"),
+        ToolUseBlock("a", "search", "SELECT 1", extra=custom_type),
+    )
     with pytest.raises(InvalidArgumentError, match="function"):
         parse_message({"role": "assistant", "tool_calls": [{"id": "a", "type": type}]}, "openai")
 
@@ -494,8 +500,7 @@ NO_MESSAGES = {
         (5, "dict"),
         ({"role": "assistant", "tool_calls": [{"id": "x"}]}, "function"),
         ({"role": "assistant", "tool_calls": 5}, "list of parts"),
-        ({"role": "assistant", "function_call": {"name": "f", "arguments": ""}}, "function tools"),
-        ({"role": "assistant", "tool_calls": [{"id": "x", "custom": {}}]}, "custom tool"),
+        ({"role": "assistant", "function_call": {"name": "f", "arguments": ""}}, "tool_calls"),
         ({"role": "assistant", "audio": {"id": "a"}}, "transcript"),
         ({"role": "user", "content": "\ud800"}, "surrogate"),
     ],

@@ -148,19 +148,35 @@ async def test_a_pdf_in_a_result_and_the_caller_of_a_call_go_back():
     check_context(context)
 
 
-async def test_files_and_audio_of_openai_go_back_unchanged():
+async def test_files_audio_and_custom_tools_of_openai_go_back_unchanged():
     file = {
         "type": "file",
         "file": {"filename": "L.pdf", "file_data": f"data:application/pdf;base64,{PDF}"},
     }
     audio = {"type": "input_audio", "input_audio": {"data": "UklGR" + "A" * 8_000, "format": "wav"}}
     text = {"type": "text", "text": "What is it?"}
+    call = {
+        "id": "call_1",
+        "type": "custom",
+        "custom": {"name": "patch", "input": "*** Begin Patch"},
+    }
     memory = SessionMemory.test_mode()
     item = memory.add_message({"role": "user", "content": [file, audio, text]}, format="openai")
     assert item.text.startswith("[file L.pdf, for openai alone]\n[input_audio, for openai alone]\n")
+    from openai.types.chat import ChatCompletionMessage
+
+    reply = ChatCompletionMessage.model_validate(
+        {"role": "assistant", "content": None, "tool_calls": [call]}
+    )
+    memory.add_message(reply, format="openai")
+    memory.add_message(
+        {"role": "tool", "tool_call_id": "call_1", "content": "done"}, format="openai"
+    )
     context = await memory.assemble_context(budget=50_000, format="openai")
-    (user,) = context.messages
+    user, assistant, tool = context.messages
     assert user["content"] == [file, audio, text]
+    assert assistant == {"role": "assistant", "content": None, "tool_calls": [call]}
+    assert tool == {"role": "tool", "tool_call_id": "call_1", "content": "done"}
     check_context(context)
     check_context(await memory.assemble_context(budget=50_000, format="anthropic"))
 

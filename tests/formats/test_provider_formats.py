@@ -212,25 +212,25 @@ def test_a_reply_of_the_responses_api_is_one_message():
     )
     memory = SessionMemory.test_mode()
     item = memory.add_message(reply, format="openai-responses")
-    types = [block.type for block in item.message.blocks]
-    assert types == ["thinking", "text", "tool_use", "opaque"]
-    results = [
-        {"type": "function_call_output", "call_id": "c1", "output": "Ann."},
-        {"type": "custom_tool_call_output", "call_id": "c2", "output": "a.txt"},
+    assert [block.type for block in item.message.blocks] == ["thinking"] + ["text"] + 2 * [
+        "tool_use"
     ]
-    for result in results:
-        memory.add_message(result, format="openai-responses")
+    memory.add_message(
+        {"type": "function_call_output", "call_id": "c1", "output": "Ann."},
+        format="openai-responses",
+    )
+    memory.add_message(ChatMessage("tool", (ToolResultBlock("c2", "a.txt"),)))
     items = sent_of(memory, "openai-responses")
     assert items[1:] == [
         output[0],
         {"role": "assistant", "content": "I look.", "phase": "commentary"},
         output[2],
         output[3],
-        *results,
+        {"type": "function_call_output", "call_id": "c1", "output": "Ann."},
+        {"type": "custom_tool_call_output", "call_id": "c2", "output": "a.txt"},
     ]
-    reply = sent_of(memory, "openai")[1]
-    assert len(reply["tool_calls"]) == 1
-    assert "[custom_tool_call shell, for openai-responses alone]" in str(reply["content"])
+    custom = sent_of(memory, "openai")[1]["tool_calls"][1]
+    assert custom["type"] == "custom" and custom["custom"]["input"] == "ls"
 
 
 def sent_of(memory, name):
