@@ -146,7 +146,9 @@ class CorruptionError(KaosmemError, ValueError):
     """Stored bytes differ from the written ones, or a stored index cannot be used.
 
     Args:
-        file, byte, seq: The place, as far as it is known.
+        file: The damaged file, None if it is not known.
+        byte: Where the damage begins in the file.
+        seq: The damaged record.
     """
 
     def __init__(

@@ -73,7 +73,8 @@ class Summarizer:
         fallback: False raises SummaryError in place of an outline.
         max_request_tokens: A larger request is split, and each part updates the summary so far.
         max_kept_tokens: Size of the lists of facts and rules.
-        counter, format: Of the sizes of messages and summaries.
+        counter: Counts the tokens of messages and summaries.
+        format: The format in which they are counted.
 
     >>> import asyncio
     >>> from kaosmem import ChatMessage

@@ -145,7 +145,8 @@ class Report:
         """Return the figures of an assembler at a budget.
 
         Args:
-            category, dataset: Count only these questions. None counts all.
+            category: Count only questions of this category. None counts all.
+            dataset: Count only questions of this data set. None counts all.
 
         Raises:
             NotFoundError: If the assembler or the budget was not measured.

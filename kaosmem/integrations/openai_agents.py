@@ -83,8 +83,8 @@ class KaosmemSession:
     Args:
         location: The place of the sessions.
         conversation: The id of the conversation.
-        session_settings: The SDK's settings, such as the default limit of `get_items`.
-        options: Further arguments of `Sessions`, such as `namespace` and `sections`.
+        options: Further arguments of `Sessions`, such as `namespace` and `sections`, and the SDK's
+            `session_settings`, such as the default limit of `get_items`.
     """
 
     session_settings: SessionSettings | None = None

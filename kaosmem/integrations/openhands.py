@@ -99,10 +99,11 @@ class KaosmemCondenser(CondenserBase):
     The events of the conversation stay as they are: the condenser returns a view of them. With
     `Conversation(..., callbacks=[condenser.keep])`, the last reply of a run is stored at once.
 
-    Args:
+    Further arguments are those of `ModelCalls`, such as `budget`.
+
+    Attributes:
         location: The place of the sessions, as a text: it is stored with the conversation.
         conversation: The id of the conversation. Each agent has its own.
-        options: Further arguments of `ModelCalls`, such as `budget`.
     """
 
     model_config = ConfigDict(extra="allow")

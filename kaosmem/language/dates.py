@@ -299,9 +299,9 @@ def _is_word(given: object) -> bool:
 
 
 def _pattern(word: str) -> str:
-    """Return a word as a pattern: `*` is any letters, a blank is any white space."""
+    """Return a word as a pattern: `*` is any letters and apostrophes, a blank is any white space."""
     escaped = r"\s+".join(re.escape(part) for part in word.casefold().split())
-    return escaped.replace(r"\*", rf"[\w{MARKS}]*")
+    return escaped.replace(r"\*", rf"[\w'’{MARKS}]*")
 
 
 def _any_of(patterns: Iterable[str]) -> str:

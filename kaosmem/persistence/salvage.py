@@ -354,7 +354,8 @@ def _gaps(
     """Yield the damage of a log.
 
     Args:
-        records, lost: As `_read_log` returns them.
+        records: The records that `_read_log` returns.
+        lost: The damage that `_read_log` returns.
         start: The record that the log begins after.
         newest: The last record that is known to have been stored, 0 for none.
         segment: The segment that the session's identity names, if it is missing, else 0. Its first

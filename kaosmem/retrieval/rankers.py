@@ -154,7 +154,9 @@ class RankBM25Ranker:
     than half of the entries.
 
     Args:
-        k1, b, analyze: As for `BM25Ranker`.
+        k1: As for `BM25Ranker`.
+        b: As for `BM25Ranker`.
+        analyze: As for `BM25Ranker`.
         epsilon: Share of the average idf that takes the place of a negative idf.
     """
 

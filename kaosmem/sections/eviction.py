@@ -186,9 +186,10 @@ class EvictionQueue:
         """Return the first ordinals of the units to evict, or None if they cannot make the room.
 
         Args:
-            newcomer, own: Standing of the unit that needs room, and the first ordinals it has now:
-                never victims.
-            tokens, items: To be freed, both.
+            newcomer: Standing of the unit that needs room.
+            own: The first ordinals that this unit has now. They are never victims.
+            tokens: Tokens to be freed.
+            items: Items to be freed.
             firsts: The first ordinals of all units.
         """
         heap = self._made(firsts) if self._policy.key else []

@@ -45,7 +45,8 @@ class Room:
         Args:
             now: The present, by which a version is yet to begin. None: all have begun.
             superseded: The ordinals of the items that it supersedes.
-            tokens, items: Growth of the section.
+            tokens: Growth of the section in tokens.
+            items: Growth of the section in items.
         """
         held = self._held
         spec = held.spec
@@ -147,7 +148,8 @@ class Room:
         A new entry that speaks abandons calls that wait: they may leave.
 
         Args:
-            tokens, items: Growth of the section.
+            tokens: Growth of the section in tokens.
+            items: Growth of the section in items.
             leaving: First ordinals of units that go anyway.
         """
         held = self._held
@@ -215,7 +217,8 @@ class Room:
 
         Args:
             own: First ordinals of units that stay.
-            tokens, items: To be freed, both.
+            tokens: Tokens to be freed.
+            items: Items to be freed.
         """
         held = self._held
         if held.touched is None:

@@ -309,7 +309,8 @@ class Section:
         Args:
             copy: The item, or the shorter copy of it that takes the room.
             arrival: Makes the operation.
-            tokens, items: Growth of the section.
+            tokens: Growth of the section in tokens.
+            items: Growth of the section in items.
         """
         now = self._now(item.key)
         keyed = self.held.keyed

@@ -124,7 +124,11 @@ class Graph:
         gets another name.
 
         Args:
-            priority, pinned, tags, sources, trust: Of all the items, as in `SessionMemory.add`.
+            priority: Priority of all the items, as in `SessionMemory.add`.
+            pinned: Whether all the items are pinned.
+            tags: Tags of all the items.
+            sources: Sources of all the items.
+            trust: Trust of all the items.
 
         Raises:
             InvalidNameError: If an id is not valid. Nothing has changed then.
@@ -166,7 +170,8 @@ class Graph:
         Raises NotFoundError if one is unknown; then nothing has changed.
 
         Args:
-            entities, relationships: They or their ids.
+            entities: Entities or their ids.
+            relationships: Relationships or their ids.
         """
         section = self._session.writable(self._section.spec.name)
         doomed: dict[str, Item] = {}

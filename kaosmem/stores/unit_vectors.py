@@ -130,7 +130,8 @@ def cosines_of(units: Float64s, unit: Float64s) -> Float64s:
     """Return the cosines of directions with one direction, the same on every machine, to 1e-9.
 
     Args:
-        units, unit: Of length 1, shapes (n, dimensions) and (dimensions,).
+        units: Vectors of length 1, of shape (n, dimensions).
+        unit: A vector of length 1, of shape (dimensions,).
     """
     rows = np.rint(units * _UNITS)
     across = np.rint(unit * _UNITS)

@@ -188,6 +188,8 @@ def test_among_many_items_of_a_period_the_match_comes_first(period, seed, ranker
         ("What was originally agreed?", "first"),
         ("Has he ever lived in Paris?", "ever"),
         ("When did the rent change?", "ever"),
+        ("When did the user's rent change?", "ever"),
+        ("When did Ann’s rent change?", "ever"),
         ("Wo wohnte sie früher?", "previous"),
         ("Was war ursprünglich vereinbart?", "first"),
         ("Hat er jemals in Paris gelebt?", "ever"),

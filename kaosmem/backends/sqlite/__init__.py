@@ -7,6 +7,7 @@ from kaosmem.backends.sqlite.stores import (
     SqliteLongTermMemory,
     SqliteShortTermMemory,
     SqliteTaskStore,
+    SqliteVectorMemory,
 )
 from kaosmem.backends.sqlite.vectors import SqliteVectorStore
 
@@ -17,5 +18,6 @@ __all__ = [
     "SqliteLongTermMemory",
     "SqliteShortTermMemory",
     "SqliteTaskStore",
+    "SqliteVectorMemory",
     "SqliteVectorStore",
 ]

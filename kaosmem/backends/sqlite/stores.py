@@ -112,7 +112,7 @@ class SqliteVectorMemory(SqlVectorMemory, SqliteLongTermMemory):
         clock: Returns times with a zone.
 
     >>> from kaosmem.backends.sqlite.database import SqliteDatabase
-    >>> from kaosmem.backends.sqlite.stores import SqliteVectorMemory
+    >>> from kaosmem.backends.sqlite import SqliteVectorMemory
     >>> class Colours:
     ...     async def embed(self, texts):
     ...         return [(float("red" in text or "crimson" in text), 0.1) for text in texts]

@@ -278,7 +278,8 @@ def is_torn(
     of them cut.
 
     Args:
-        start, commit_start: Bytes of the segment at which the line and its commit begin.
+        start: Byte of the segment at which the line begins.
+        commit_start: Byte of the segment at which the commit of the line begins.
     """
     txns = {record.txn for record in unfinished}
     txns.update(txn for other in after if (txn := claimed_txn(other)) is not None)
