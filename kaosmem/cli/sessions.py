@@ -64,6 +64,8 @@ async def list_(
             "make a session with "
             "`kaosmem assemble --session`"
         )
+    if not found:
+        typer.echo("note: no session there; ROOT is the folder that holds the namespaces", err=True)
     found.sort(key=lambda each: each["last_saved"] or "", reverse=True)
     result = {"root": root, "total": len(found), "sessions": found[:limit]}
     write_result(result, as_json=as_json)

@@ -493,11 +493,11 @@ async def test_assemblers_are_compared_by_names_too():
     again = await evaluate([corpus], budgets=[40], assemblers=[own], counter=EstimateCounter())
     assert report.assemblers == tuple(names)
     assert report.outcomes[0].used == again.outcomes[0].used > 0
-    for wrong in (own, "kaosmem", [SessionAssembler], [own, own], [3]):
+    for wrong in (own, "kaosmem", [SessionAssembler], [own, own], [3], []):
         with pytest.raises(InvalidArgumentError, match="give"):
             await evaluate([corpus], budgets=[8], assemblers=wrong)
-    for wrong in ("items.jsonl", corpus):
-        with pytest.raises(InvalidArgumentError, match="give a list"):
+    for wrong in ("items.jsonl", corpus, []):
+        with pytest.raises(InvalidArgumentError, match="give a"):
             await evaluate(wrong, budgets=[8])
     with pytest.raises(InvalidArgumentError, match="give a list"):
         await evaluate([corpus], budgets=8)

@@ -50,6 +50,26 @@ async def test_a_deleted_file_leaves_when_it_is_read_again(read, tmp_path):
         await memory.ingest(file)
 
 
+@pytest.mark.parametrize("left", [(), ("a",)])
+async def test_a_deleted_file_leaves_when_a_folder_inside_is_read_again(left, tmp_path):
+    """So does one in a deleted folder. A file that is there, but not included, stays."""
+    texts = {"a": "The rent is 900 euros.", "b": "The garden is shared."}
+    write(tmp_path / "docs", **texts)
+    write(tmp_path / "docs/old", c="The rent was 800 euros.")
+    write(tmp_path, d="The house is old.")
+    (tmp_path / "docs/rent.py").write_text("RENT = 900\n")
+    memory = SessionMemory.test_mode()
+    await memory.ingest(tmp_path)
+    (tmp_path / "docs/old/c.md").unlink()
+    (tmp_path / "docs/old").rmdir()
+    for name in texts.keys() - left:
+        (tmp_path / f"docs/{name}.md").unlink()
+    report = await memory.ingest(tmp_path / "docs", include=["*.md"])
+    assert len(report.vanished) == report.items_removed == 3 - len(left)
+    assert held(memory).keys() == {"d.md", "docs/rent.py", *(f"docs/{name}.md" for name in left)}
+    assert len((await memory.ingest(tmp_path)).unchanged) == len(held(memory))
+
+
 async def test_a_folder_takes_over_a_file_that_was_read_before_it(tmp_path):
     """Otherwise the file's own passages would stay as they were when the folder is read again."""
     write(tmp_path, a="The rent is 900 euros.", b="The garden is shared.")
