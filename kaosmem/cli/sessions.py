@@ -158,6 +158,8 @@ async def forget(
 ) -> None:
     """Erase items, all their versions and everything derived from them, from every file of a session.
 
+    A program has to forget items of which facts on a shelf of long-term memory were formed.
+
     Prints a receipt: the erased items, the windows that showed them, and the deleted files.
     """
     if receipt is not None and (receipt.is_dir() or not receipt.absolute().parent.is_dir()):
