@@ -182,7 +182,8 @@ async def _outcomes(
     texts = {item.id: item.text for item in corpus.items}
     for question in questions:
         start = perf_counter()
-        selection = await pack(question.query, budget)
+        packed = await pack(question.query, budget)
+        selection = check_instance(packed, Selection, f"a context of {assembler}")
         seconds = perf_counter() - start
         broken = tuple(violations(selection, budget, tokens))
         yield Outcome(

@@ -7,6 +7,8 @@ import re
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
+from types import SimpleNamespace
+from unittest.mock import AsyncMock
 
 import pytest
 from hypothesis import given, settings
@@ -496,6 +498,9 @@ async def test_assemblers_are_compared_by_names_too():
     for wrong in (own, "kaosmem", [SessionAssembler], [own, own], [3], []):
         with pytest.raises(InvalidArgumentError, match="give"):
             await evaluate([corpus], budgets=[8], assemblers=wrong)
+    listed = SimpleNamespace(name="listed", load=lambda items: AsyncMock(return_value=["i7"]))
+    with pytest.raises(InvalidArgumentError, match="a context of listed is a list; give a Selec"):
+        await evaluate([corpus], budgets=[8], assemblers=[listed])
     for wrong in ("items.jsonl", corpus, []):
         with pytest.raises(InvalidArgumentError, match="give a"):
             await evaluate(wrong, budgets=[8])
