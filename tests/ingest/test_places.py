@@ -80,6 +80,9 @@ async def test_a_folder_takes_over_a_file_that_was_read_before_it(tmp_path):
     write(tmp_path, a="The rent is 950 euros.")
     await memory.ingest(tmp_path)
     assert held(memory) == {"a.md": "The rent is 950 euros.", "b.md": "The garden is shared."}
+    (tmp_path / "a.md").unlink()
+    await memory.ingest(tmp_path)
+    assert held(memory).keys() == {"b.md"}
 
 
 async def test_a_folder_and_one_inside_may_be_read_in_turn(tmp_path):
@@ -100,12 +103,14 @@ async def test_folders_with_files_of_the_same_name_have_different_sources(tmp_pa
     for name, rent in (("north", 900), ("south", 700)):
         write(tmp_path / name, flat=f"The rent is {rent} euros.", house="A garden.")
     write(tmp_path / "west/south", flat="The rent is 500 euros.")
+    (tmp_path / "south/plan.png").write_bytes(b"\x00")
     folders = [tmp_path / name for name in ("north", "south", "west/south")]
     place = tmp_path / "sessions"
     for turn in range(2):
         async with SessionMemory.open(place) as memory:
             reports = [await memory.ingest(folder) for folder in folders]
             assert sum(report.items_added for report in reports) == (5 if turn == 0 else 0)
+            assert [skipped.source for skipped in reports[1].skipped] == ["south/plan.png"]
             context = await memory.assemble_context(
                 "What is the rent?", budget=200, filter={"source": "south/flat.md"}
             )
@@ -118,3 +123,5 @@ async def test_folders_with_files_of_the_same_name_have_different_sources(tmp_pa
         write(tmp_path / "south", flat="The rent is 750 euros.")
         report = await memory.ingest(tmp_path / "south")
         assert (report.changed, report.unchanged) == (("south/flat.md",), ("south/house.md",))
+        (tmp_path / "south/house.md").unlink()
+        assert (await memory.ingest(tmp_path / "south")).vanished == ("south/house.md",)
