@@ -61,7 +61,7 @@ def doubt_about(
     if any(unknown_marks(change.quote, words_of(live.text))):
         return "another name"
     words = patterns("statements")
-    if not any(words[name].search(change.quote) for name in ("ending", "over", "negation")):
+    if not any(words[name].search(change.quote) for name in ("ending", "over")):
         return "no word that it is over"
     return ""
 

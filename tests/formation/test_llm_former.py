@@ -137,6 +137,7 @@ async def test_a_move_of_something_else_is_no_new_home():
         (("Trabajo en Acme.", "Ya no trabajo en Acme."), True),
         (("Работаю в Acme.", "Больше не работаю в Acme."), True),
         (("Ich arbeite bei Acme.", "Ich arbeite gern bei Acme."), False),
+        (("Ich arbeite bei Acme.", "Ich arbeite selten bei Acme."), False),
     ],
 )
 async def test_a_fact_ends_by_words_of_other_languages_too(said, is_over):
