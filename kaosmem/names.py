@@ -76,7 +76,8 @@ def safe_id(text: str) -> str:
     A valid text is returned as it is; any other keeps its valid characters and ends in `+` and 16
     hexadecimal digits of its SHA-256. A text with such an end gets another one, so that nobody can
     choose the name of somebody else: give this function no name that it made. Raises
-    InvalidNameError for a value that is no text.
+    InvalidNameError for a value that is no text, and for a blank one: it would give everybody
+    without a name the same sessions.
 
     >>> safe_id("deal-42")
     'deal-42'
@@ -85,6 +86,11 @@ def safe_id(text: str) -> str:
     """
     if not isinstance(text, str):
         raise InvalidNameError(f"a {type(text).__name__} can't be made an id; give a str")
+    if not text.strip():
+        raise InvalidNameError(
+            "a blank text can't be made an id: all who have no name would share it; refuse the "
+            "request, or give each of them an id of its own"
+        )
     if not _MADE.fullmatch(text):
         with suppress(InvalidNameError):
             return check_name(text, "id")

@@ -167,9 +167,16 @@ async def test_a_filter_on_a_misspelled_field_shows_nothing_and_says_so():
         ({"year": {"$gte": "2020"}}, "'year' is a number and the filter gives a text"),
         ({"year": {"$in": ["2023"]}}, "'year' is a number and the filter gives a text"),
         ({"tennant": {"$ne": "globex"}}, "none has the field 'tennant'; the nearest is 'tenant'"),
-        ({"$not": {"tennant": "globex"}}, "none has the field 'tennant'; the nearest is 'tenant'"),
+        (
+            {"$not": {"$and": [{"tennant": "globex"}]}},
+            "none has the field 'tennant'; the nearest is 'tenant'",
+        ),
         ({"year": {"$ne": "2023"}}, "'year' is a number and the filter gives a text"),
         ({"$not": {"year": {"$gt": "2022"}}}, "'year' is a number and the filter gives a text"),
+        (
+            {"$not": {"$if_present": {"year": "2023"}}},
+            "'year' is a number and the filter gives a text",
+        ),
     ],
 )
 async def test_a_filter_that_no_item_can_answer_shows_nothing_and_says_so(given_filter, reason):
@@ -199,7 +206,10 @@ async def test_a_filter_that_no_item_can_answer_shows_nothing_and_says_so(given_
         {"year": {"$ne": None}},
         {"$not": {"year": {"$lt": 2000}}},
         {"$or": [{"draft": {"$exists": False}}, {"draft": {"$ne": True}}]},
-        {"$if_present": {"draft": {"$ne": True}}},
+        {"$if_present": {"$and": [{"draft": {"$ne": True}}]}},
+        {"$or": [{"tennant": "acme"}, {"$if_present": {"year": 2023}}]},
+        {"floor": {"$ne": 3}},
+        {"tags": {"$ne": "house"}},
     ],
 )
 async def test_a_negation_that_some_item_answers_or_that_names_the_field_lets_others_pass(
@@ -207,8 +217,9 @@ async def test_a_negation_that_some_item_answers_or_that_names_the_field_lets_ot
 ):
     """An item without the field passes where another one has it, or where the filter says that it may be absent."""
     memory = SessionMemory.test_mode()
-    memory.add("documents", "The rent is 900.", metadata={"tenant": "globex", "year": 2023})
-    memory.add("documents", "The rent of the yard is 90.")
+    fields = {"tenant": "globex", "year": 2023, "floor": 2, "tags": ["flat"]}
+    memory.add("documents", "The rent is 900.", metadata=fields)
+    memory.add("documents", "The rent of the yard is 90.", metadata={"floor": "ground"})
     context = await memory.assemble_context("rent", budget=500, filter=given_filter)
     assert (len(context.items), context.notices) == (2, ())
 
@@ -231,11 +242,13 @@ async def test_a_negation_that_some_item_answers_or_that_names_the_field_lets_ot
         ({"tags": 5}, "'tags' is a list and the filter gives a number"),
         ({"draft": 1}, "'draft' is a boolean and the filter gives a number"),
         ({"note": "x"}, "'note' is null and the filter gives a text"),
+        ({"place": 5}, "'place' is an object and the filter gives a number"),
+        ({"year": {"$in": []}}, "the filter asks for another value of 'year'"),
     ],
 )
 def test_faults_name_fields_and_types(given_filter, why):
     """They quote no value."""
-    metadata = {"year": 2024, "tags": ["x"], "draft": True, "note": None}
+    metadata = {"year": 2024, "tags": ["x"], "draft": True, "note": None, "place": {}}
     assert parse_filter(given_filter).faults(metadata) == why
 
 
@@ -393,16 +406,19 @@ async def test_a_source_that_ignores_the_filter_is_narrowed_all_the_same():
 async def test_an_item_that_gets_other_metadata_passes_by_those():
     """What a section is told of an item's new version counts from then on."""
     memory = SessionMemory.test_mode()
-    item = memory.add("documents", "notice", metadata={"source": "draft.pdf"})
+    item = memory.add("documents", "notice", metadata={"source": 5})
     wanted = {"source": "final.pdf"}
     memory.add("documents", "term", metadata=wanted)
     assert (await memory.assemble_context("notice", budget=100, filter=wanted)).by_section[
         "documents"
     ].items == 1
+    assert memory.search("notice", filter={"source": {"$ne": 7}})
     memory["documents"].update(replace(item, metadata=wanted))
     assert (await memory.assemble_context("notice", budget=100, filter=wanted)).by_section[
         "documents"
     ].items == 2
+    # The source is a number no more, so that it cannot be compared with one.
+    assert not memory.search("notice", filter={"source": {"$ne": 7}})
 
 
 async def test_a_section_whose_items_just_do_not_match_is_no_notice():

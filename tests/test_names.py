@@ -85,7 +85,17 @@ def test_a_name_that_resembles_none_gets_the_list(name):
     assert choices(name, ["role", "findings"]) == "use one of role, findings"
 
 
-@given(st.text(max_size=300))
+@pytest.mark.parametrize("text", ["", " ", "\n\t", None])
+def test_nobody_gets_the_name_of_all_who_have_none(text):
+    """A service whose users may lack a name would give all of them one session."""
+    with pytest.raises(InvalidNameError, match="can't be made an id"):
+        safe_id(text)
+
+
+_TEXTS = st.text(max_size=300).filter(str.strip)
+
+
+@given(_TEXTS)
 def test_safe_id_makes_a_valid_name_of_any_text(text):
     """Any text gives a valid name; a valid one is kept."""
     name = safe_id(text)
@@ -100,7 +110,7 @@ def test_nobody_can_choose_the_name_that_is_made_of_somebody_elses():
     assert safe_id(safe_id(victim)) not in (victim, safe_id(victim))
 
 
-@given(st.text(max_size=50), st.text(max_size=50))
+@given(_TEXTS, _TEXTS)
 def test_safe_id_keeps_different_texts_apart(one, other):
     """Different texts give different names."""
     assert (safe_id(one) == safe_id(other)) == (one == other)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kaosmem.display import counted, preview, scored
 from kaosmem.formats.labels import source_label
 from kaosmem.language.analysis import analyze
+from kaosmem.names import shown
 from kaosmem.types.outcomes import RETIRED, Outcomes
 
 if TYPE_CHECKING:
@@ -184,7 +185,10 @@ def _lacked(turn: Seen, decision: Decision) -> Iterator[str]:
     if decision.included:
         return
     if decision.lacking is not None:
-        yield counted(decision.lacking, "token")
+        lacked = counted(decision.lacking, "token")
+        yield (
+            f"{lacked} of its section's own budget" if _is_at_own_budget(turn, decision) else lacked
+        )
     cutoff = turn.cutoffs.get(decision.section)
     if cutoff is None or cutoff.lowest is None or decision.score is None:
         return
@@ -192,6 +196,14 @@ def _lacked(turn: Seen, decision: Decision) -> Iterator[str]:
     is_beaten = decision.lacking is not None or by_score
     if is_beaten and decision.score < cutoff.lowest:
         yield f"{_score(cutoff.lowest - decision.score)} of score"
+
+
+def _is_at_own_budget(turn: Seen, decision: Decision) -> bool:
+    """Return whether an item is out for its section's own budget, as a notice of the turn says."""
+    section = f"section {shown(decision.section)} "
+    return decision.tokens <= turn.budget - turn.used and any(
+        notice.startswith(section) and "for its own budget" in notice for notice in turn.notices
+    )
 
 
 def replaced_by(newer: Item) -> str:

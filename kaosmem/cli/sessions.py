@@ -64,6 +64,8 @@ async def list_(
             "make a session with "
             "`kaosmem assemble --session`"
         )
+    if not found:
+        typer.echo("note: no session there; ROOT is the folder that holds the namespaces", err=True)
     found.sort(key=lambda each: each["last_saved"] or "", reverse=True)
     result = {"root": root, "total": len(found), "sessions": found[:limit]}
     write_result(result, as_json=as_json)
@@ -155,6 +157,8 @@ async def forget(
     as_json: AsJson = False,
 ) -> None:
     """Erase items, all their versions and everything derived from them, from every file of a session.
+
+    A program has to forget items of which facts on a shelf of long-term memory were formed.
 
     Prints a receipt: the erased items, the windows that showed them, and the deleted files.
     """

@@ -41,7 +41,7 @@ async def evaluate(
 ) -> Report:
     """Ask every assembler every question at every budget, and return a report.
 
-    Raises InvalidArgumentError, also for two assemblers or corpora of one name.
+    Raises InvalidArgumentError, also for no assemblers or corpora, and for two of one name.
 
     Args:
         assemblers: Assemblers, or names that `kaosmem bench --assembler` takes.
@@ -90,6 +90,8 @@ def check_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
 
 def _distinct(names: Iterable[str], kind: str) -> tuple[str, ...]:
     given = tuple(names)
+    if not given:
+        raise InvalidArgumentError(f"no {kind}; give at least one")
     if twice := [name for name in given if given.count(name) > 1]:
         raise InvalidArgumentError(
             f"two {kind} are named {shown(twice[0])}; give each a name of its own"
@@ -174,7 +176,8 @@ async def _outcomes(
     texts = {item.id: item.text for item in corpus.items}
     for question in questions:
         start = perf_counter()
-        selection = await pack(question.query, budget)
+        packed = await pack(question.query, budget)
+        selection = check_instance(packed, Selection, f"a context of {assembler}")
         seconds = perf_counter() - start
         broken = tuple(violations(selection, budget, tokens))
         yield Outcome(

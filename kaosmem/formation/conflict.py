@@ -60,7 +60,8 @@ def doubt_about(
         return "no word in common"
     if any(unknown_marks(change.quote, words_of(live.text))):
         return "another name"
-    if not patterns("statements")["ending"].search(change.quote):
+    words = patterns("statements")
+    if not any(words[name].search(change.quote) for name in ("ending", "over")):
         return "no word that it is over"
     return ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,7 @@ from kaosmem.formats.openai_responses import ResponsesFormat
 from kaosmem.formats.text import TextFormat
 from kaosmem.names import choices, shown
 from kaosmem.tokens import get_counter
-from kaosmem.types.items import ChatMessage
+from kaosmem.types.items import ChatMessage, time_of
 from kaosmem.units import repair
 
 __all__ = [
@@ -86,7 +87,8 @@ def get_format(given: str | Format) -> Format:
 def parse_message(message: object, format: str | Format | None = None) -> ChatMessage:
     """Return a provider's message, a dict or an object of its SDK, as a ChatMessage.
 
-    A ChatMessage needs no format.
+    A ChatMessage needs no format. The APIs know no time, but an application may keep one in a dict:
+    a `timestamp` in ISO 8601 is taken over.
 
     Raises:
         InvalidArgumentError: If the value is no message of the format, or the format is missing.
@@ -97,7 +99,11 @@ def parse_message(message: object, format: str | Format | None = None) -> ChatMe
         raise InvalidArgumentError(
             f"a provider's message needs its format=; {choices(None, FORMATS)}"
         )
-    return get_format(format).parse(message)
+    parsed = get_format(format).parse(message)
+    timestamp = message.get("timestamp") if isinstance(message, Mapping) else None
+    if time_of(timestamp) is None:
+        return parsed
+    return replace(parsed, metadata={**parsed.metadata, "timestamp": timestamp})
 
 
 def messages_apart(messages: Sequence[object], format: str | Format | None) -> list[object]:

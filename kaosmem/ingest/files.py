@@ -141,13 +141,23 @@ def _decoded_otherwise(data: bytes) -> str:
         try:
             charset = codecs.lookup(declared[1].decode()).name
             if _CHARSETS.match(charset):
-                return data.decode(charset)
+                return decoded_as(charset, data)
         except (LookupError, ValueError):
             pass  # the charset is unknown, or the bytes are not of it
     stray = len(data) - len(data.decode("utf-8", "ignore").encode())
     if stray > len(data) * _MAX_STRAY:
         return ""
     return "\n".join(map(_decoded_line, data.split(b"\n")))
+
+
+def decoded_as(charset: str, data: bytes) -> str:
+    """Return bytes as text of a declared charset. Latin-1 is read as Windows-1252, as browsers do.
+
+    Raises LookupError for an unknown charset, and ValueError for bytes that are not of it.
+    """
+    if codecs.lookup(charset).name == "iso8859-1":
+        return data.decode("cp1252", "replace")
+    return data.decode(charset)
 
 
 def _decoded_line(line: bytes) -> str:

@@ -98,15 +98,32 @@ def find_files(
 
 def deleted_file(path_or_fs: Location) -> SourceFile | None:
     """Return a file that is not in its folder any more, None if that cannot be told."""
-    fs, root = _filesystem(path_or_fs)
-    folder, name = posixpath.split(root)
+    file = named_place(path_or_fs)
+    folder, name = posixpath.split(file.path)
     try:
-        names = {posixpath.basename(path.rstrip("/")) for path in fs.ls(folder, detail=False)}
+        paths = file.fs.ls(folder, detail=False)
     except Exception:  # a filesystem may raise errors of its own kind
         return None
-    if name in names:
+    if name in {posixpath.basename(path.rstrip("/")) for path in paths}:
         return None
-    return SourceFile(name, root, 0, "", fs)
+    return file
+
+
+def named_place(path_or_fs: Location) -> SourceFile:
+    """Return a place as if it were a file."""
+    fs, root = _filesystem(path_or_fs)
+    return SourceFile(posixpath.basename(root), root, 0, "", fs)
+
+
+def is_deleted(fs: AbstractFileSystem, path: str) -> bool:
+    """Return whether there is no such file any more, False if that cannot be told."""
+    try:
+        fs.info(path)
+    except FileNotFoundError:
+        return True
+    except Exception:  # a filesystem may raise errors of its own kind
+        return False
+    return False
 
 
 def nothing_to_ingest(path_or_fs: Location, skipped: Sequence[Skipped]) -> MissingFileError:

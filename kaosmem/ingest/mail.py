@@ -11,7 +11,7 @@ from email.parser import BytesParser
 from email.utils import parsedate_to_datetime
 
 from kaosmem.formats.delimiters import PROVIDERS_ROLES
-from kaosmem.ingest.files import one_line, storable
+from kaosmem.ingest.files import decoded_as, one_line, storable
 from kaosmem.ingest.pieces import Part, Syntax, UnreadablePlace, cut
 from kaosmem.ingest.web import html_text
 from kaosmem.types import JSONDict
@@ -99,7 +99,7 @@ def _text(part: Message) -> str:
     if not isinstance(data, bytes):
         data = b""
     try:
-        text = data.decode(part.get_content_charset("utf-8"))
+        text = decoded_as(part.get_content_charset("utf-8"), data)
     except (LookupError, ValueError):  # an unknown charset, or bytes that are not of it
         text = data.decode("utf-8", "replace")
     if part.get_content_subtype() != "html":

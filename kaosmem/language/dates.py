@@ -68,12 +68,14 @@ class _Phrases:
 
     def period(self, phrase: str, today: date) -> Period:
         """Return the days that a phrase means. Raises OverflowError for days before the year 1."""
-        plain = " ".join(phrase.casefold().split())
-        number = self._number.search(plain)
-        meaning = self._meanings.get(plain) or self._meanings[self._number.sub("#", plain)]
-        unit, ago = meaning.split()
-        if ago == "#" and number:
-            ago = str(self._numbers.get(number[0], number[0]))
+        plain = " ".join(phrase.casefold().replace("’", "'").split())
+        unit, ago = self._meanings.get(plain, " #").split(" ")
+        for number in self._number.finditer(plain):
+            # Of "il y a deux", "a" is a number in English.
+            meaning = self._meanings.get(f"{plain[: number.start()]}#{plain[number.end() :]}")
+            if meaning is not None:
+                unit = meaning.split()[0]
+                ago = str(self._numbers.get(number[0], number[0]))
         return _calendar_period(unit, today, int(ago))
 
 
@@ -301,6 +303,7 @@ def _is_word(given: object) -> bool:
 def _pattern(word: str) -> str:
     """Return a word as a pattern: `*` is any letters and apostrophes, a blank is any white space."""
     escaped = r"\s+".join(re.escape(part) for part in word.casefold().split())
+    escaped = escaped.replace("'", "['’]")
     return escaped.replace(r"\*", rf"[\w'’{MARKS}]*")
 
 

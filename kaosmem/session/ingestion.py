@@ -16,6 +16,8 @@ from kaosmem.ingest.listing import (
     deleted_file,
     distinct_prefix,
     find_files,
+    is_deleted,
+    named_place,
     nothing_to_ingest,
     places_of,
 )
@@ -116,6 +118,7 @@ class Ingestion:
             return self._report()
         label = corpus_label(path_or_fs)
         own = places.setdefault(label, _Place(label))
+        await self._take_out_deleted(named_place(path_or_fs), found, own, places)
         by_place = await self._by_place(found, own, places)
         if not own.held:
             taken: set[str] = set()
@@ -128,7 +131,7 @@ class Ingestion:
             to_read += await self._to_read(place, files, skipped)
         self._skipped += [each._replace(source=own.prefix + each.source) for each in skipped]
         await self._read(to_read, progress)
-        if not (self._new or any(places[each].held for each in by_place)):
+        if not (self._new or self._vanished or any(places[each].held for each in by_place)):
             raise nothing_to_ingest(path_or_fs, sorted(self._skipped))
         return self._report()
 
@@ -173,6 +176,25 @@ class Ingestion:
                 await self._archive(places[label].held[path])
                 self._vanished.append(places[label].prefix + path)
         return bool(self._vanished)
+
+    async def _take_out_deleted(
+        self,
+        folder: SourceFile,
+        found: Iterable[SourceFile],
+        own: _Place,
+        places: Mapping[str, _Place],
+    ) -> None:
+        """Archive what wider places hold of files that are gone from a folder inside them."""
+        there = {file.path for file in found}
+        for label, below in places_of(folder):
+            if label == own.label or label not in places:
+                continue
+            place = places[label]
+            for source in [each for each in place.held if each.startswith(f"{below}/")]:
+                path = folder.path + source.removeprefix(below)
+                if path not in there and await asyncio.to_thread(is_deleted, folder.fs, path):
+                    self._vanished.append(place.prefix + source)
+                    await self._archive(place.held.pop(source))
 
     async def _by_place(
         self, found: list[SourceFile], own: _Place, places: Mapping[str, _Place]

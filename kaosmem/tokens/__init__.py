@@ -21,7 +21,13 @@ from kaosmem.tokens.encodings import DEFAULT_ENCODING, ESTIMATE, RECIPES
 from kaosmem.tokens.models import encoding_of
 from kaosmem.tokens.parts import IMAGE_TOKENS, part_tokens, sealed_tokens
 from kaosmem.types import Content, ContentBlock, OpaqueBlock
-from kaosmem.types.content import ImageBlock, ThinkingBlock, ToolResultBlock, content_text
+from kaosmem.types.content import (
+    ImageBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    block_text,
+    content_text,
+)
 
 
 def get_counter(counter: AnyCounter = None) -> TokenCounter:
@@ -85,7 +91,8 @@ def _tokens_beside_text(blocks: Iterable[ContentBlock], counter: TokenCounter) -
                     block.data
                 )
             case OpaqueBlock():
-                tokens += part_tokens(json.loads(block.data), counter)
+                part = part_tokens(json.loads(block.data), counter)
+                tokens += max(0, part - counter(block_text(block)))  # its text is counted
             case ToolResultBlock() if not isinstance(block.content, str):
                 tokens += _tokens_beside_text(block.content, counter)
     return tokens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
 
 _MAX_REASON_CHARS = 200
 _MAX_NOTE_CHARS = 120
+_PLACES_OF_TEXT = {
+    "search_result": ("content",),
+    "document": ("source", "content"),
+    "searchResult": ("searchResult", "content"),
+    "guardContent": ("guardContent", "text"),
+    "citationsContent": ("citationsContent", "content"),
+}
+"""The fields in which an opaque part of a kind has its text, or a list of texts."""
 _NOT_IN_NOTE = re.compile(r"[\[\]]+")
 
 
@@ -143,10 +152,10 @@ class DocumentBlock(_Block):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OpaqueBlock(_Block):
-    """A part of a message that only its provider can read, such as a PDF or a search result.
+    """A part of a message that only its provider can read, such as a PDF or a web search.
 
-    It goes back to that provider as it came. In any other format, and where it is recalled, a note
-    stands for it.
+    It goes back to that provider as it came. In any other format, and where it is recalled, its
+    text stands for it, or a note if it has none that can be read.
 
     Attributes:
         provider: Name of the format that takes it back.
@@ -243,9 +252,23 @@ def block_text(block: ContentBlock) -> str:
             return "\n".join(map(block_text, block.content))
         case ImageBlock():
             return f"[image {block.media_type}]".replace(" ]", "]")
+        case OpaqueBlock() if texts := _readable_texts(block):
+            return "\n".join([block.name, *texts] if block.name else texts)
         case OpaqueBlock():
             named = " ".join(_NOT_IN_NOTE.sub(" ", f"{block.kind} {block.name}").split())
             return f"[{named[:_MAX_NOTE_CHARS]}, for {block.provider} alone]"
+
+
+def _readable_texts(block: OpaqueBlock) -> list[str]:
+    """Return the texts of an opaque part whose kind has them in a known place."""
+    if block.kind not in _PLACES_OF_TEXT:
+        return []
+    value = json.loads(block.data)
+    for name in _PLACES_OF_TEXT[block.kind]:
+        value = value.get(name) if isinstance(value, dict) else None
+    parts = value if isinstance(value, list) else [value]
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return [text for text in texts if isinstance(text, str) and text.strip()]
 
 
 def content_text(content: Content) -> str:
@@ -276,7 +299,7 @@ def unshown_chars(content: Content) -> int:
             case ThinkingBlock():
                 chars += len(block.thinking) + len(block.data)
             case OpaqueBlock():
-                chars += len(block.data)
+                chars += max(0, len(block.data) - len(block_text(block)))
             case ToolResultBlock():
                 chars += unshown_chars(block.content)
     return chars

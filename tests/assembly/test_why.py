@@ -55,6 +55,29 @@ async def test_a_ranked_item_is_told_with_the_score_that_it_lacks():
     assert f"ranked {decision.rank:,} with score {decision.score:.2f}" in str(why)
 
 
+@pytest.mark.parametrize("budget", [60, 2_000])
+async def test_a_section_at_its_own_budget_is_named_as_the_cause(budget):
+    """A larger budget of the call would not bring the item in: that of the section would."""
+
+    async def answer(own):
+        sections = (SectionSpec("findings", placement="query", budget=own),)
+        memory = SessionMemory.test_mode(sections=sections)
+        for number in range(12):
+            memory.add(
+                "findings", f"Ann owns deal number {number}, as she told us.", id=f"f{number}"
+            )
+        context = await memory.assemble_context("Who owns the deal?", budget=budget)
+        missed = [each for each in context.decisions if each.reason is Reason.NO_ROOM]
+        assert len(missed) in range(1, 12)
+        assert str(memory.why(missed[0].item_id)) == str(context.why(missed[0].item_id))
+        return str(context.why(missed[0].item_id))
+
+    is_own = "tokens of its section's own budget." in await answer(60)
+    assert is_own == (budget == 2_000)
+    if budget < 2_000:
+        assert "own budget" not in await answer(None)
+
+
 @pytest.mark.parametrize("block", [30, 40, 60])
 async def test_the_missing_tokens_of_a_window_s_block_let_the_item_in(block):
     """The block of a window has less room than the window: its missing tokens are told."""

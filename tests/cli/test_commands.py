@@ -507,7 +507,9 @@ def test_list_shows_the_sessions_of_a_place(session, place, command):
     assert files(place) == before
     assert len(json.loads(command("list", "kept", "--limit", 1, "--json").out)["sessions"]) == 1
     (place / "empty").mkdir()
-    assert "total: 0" in command("list", "empty").out
+    for nothing in ("empty", "kept/default"):
+        code, out, err = command("list", nothing)
+        assert (code, "total: 0" in out, "holds the namespaces" in err) == (0, True, True)
 
 
 def test_the_sessions_of_all_tenants_are_listed_and_found(place, command):

@@ -6,6 +6,8 @@ import json
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
+from types import SimpleNamespace
+from unittest.mock import AsyncMock
 
 import pytest
 from hypothesis import given, settings
@@ -491,11 +493,14 @@ async def test_assemblers_are_compared_by_names_too():
     again = await evaluate([corpus], budgets=[40], assemblers=[own], counter=EstimateCounter())
     assert report.assemblers == tuple(names)
     assert report.outcomes[0].used == again.outcomes[0].used > 0
-    for wrong in (own, "kaosmem", [SessionAssembler], [own, own], [3]):
+    for wrong in (own, "kaosmem", [SessionAssembler], [own, own], [3], []):
         with pytest.raises(InvalidArgumentError, match="give"):
             await evaluate([corpus], budgets=[8], assemblers=wrong)
-    for wrong in ("items.jsonl", corpus):
-        with pytest.raises(InvalidArgumentError, match="give a list"):
+    listed = SimpleNamespace(name="listed", load=lambda items: AsyncMock(return_value=["i7"]))
+    with pytest.raises(InvalidArgumentError, match="a context of listed is a list; give a Selec"):
+        await evaluate([corpus], budgets=[8], assemblers=[listed])
+    for wrong in ("items.jsonl", corpus, []):
+        with pytest.raises(InvalidArgumentError, match="give a"):
             await evaluate(wrong, budgets=[8])
     with pytest.raises(InvalidArgumentError, match="give a list"):
         await evaluate([corpus], budgets=8)

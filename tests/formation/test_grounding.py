@@ -153,6 +153,9 @@ def test_what_no_source_says_is_refused(change, expected):
             True,
         ),
         ("Ich mag Tee und Kaffee nicht.", "Ich mag Tee", "Nutzer mag Tee", True),
+        ("Je n'habite plus à Lyon.", "habite plus à Lyon", "User habite à Lyon", True),
+        ("Je n’y habite plus, à Lyon.", "y habite plus", "User n'habite plus à Lyon", False),
+        ("J'habite à Lyon, plus loin.", "J'habite à Lyon", "User habite à Lyon", False),
         ("Ich mag Tee aber nicht.", "Ich mag Tee", "Nutzer mag Tee", True),
         (
             "Vivo en Sevilla y no como carne.",

@@ -126,6 +126,30 @@ async def test_a_move_of_something_else_is_no_new_home():
     ]
 
 
+@pytest.mark.parametrize(
+    ("said", "is_over"),
+    [
+        (("I work at Acme.", "I no longer work at Acme."), True),
+        (("Ich arbeite bei Acme.", "Ich arbeite nicht mehr bei Acme."), True),
+        (("Ich arbeite bei Acme.", "Ich habe bei Acme gekündigt."), True),
+        (("Je travaille chez Acme.", "Je ne travaille plus chez Acme."), True),
+        (("Je travaille chez Acme.", "J'ai fini de travailler chez Acme."), True),
+        (("Trabajo en Acme.", "Ya no trabajo en Acme."), True),
+        (("Работаю в Acme.", "Больше не работаю в Acme."), True),
+        (("Ich arbeite bei Acme.", "Ich arbeite gern bei Acme."), False),
+        (("Ich arbeite bei Acme.", "Ich arbeite selten bei Acme."), False),
+    ],
+)
+async def test_a_fact_ends_by_words_of_other_languages_too(said, is_over):
+    """Words that say no end leave it as it is, and wait for a person."""
+    memory = conversation(*said)
+    known = change(key="ann/job", text=said[0], quote=said[0])
+    retired = change(key="ann/job", action="retire", text=said[1], quote=said[1], sources=[2])
+    await formed(memory, ScriptedLLM([answer(known, retired)]))
+    assert [item.text for item in memory["findings"]] == ([] if is_over else [said[0]])
+    assert len(memory.proposals) == (0 if is_over else 1)
+
+
 async def test_unrelated_words_replace_and_retire_nothing():
     """Words that share only the value with a fact are no new value, and say no end of it."""
     memory = conversation("I live in Oslo.", "Tea in Oslo is good.", "I left Oslo for good.")

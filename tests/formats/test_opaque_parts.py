@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import math
 
 import pytest
@@ -121,6 +122,47 @@ async def test_a_reply_of_anthropics_own_tools_goes_back_unchanged(name, of_sdk)
         assert content[-1]["text"] in handed_over
         assert "encrypted_content" not in handed_over
         check_context(context)
+
+
+TEXTS = [{"type": "text", "text": "The rent is 900 euros."}, {"type": "text", "text": "It is due."}]
+OF_CONVERSE = {"source": "https://a.example", "title": "Lease", "content": [{"text": "Rent: 900."}]}
+READABLE = {
+    "Lease\nThe rent is 900 euros.\nIt is due.": (
+        "anthropic",
+        {"type": "search_result", "source": "a", "title": "Lease", "content": TEXTS},
+    ),
+    "The rent is 900 euros.\nIt is due.": (
+        "anthropic",
+        {"type": "document", "source": {"type": "content", "content": TEXTS}},
+    ),
+    "Rent: 900.": ("bedrock", {"searchResult": OF_CONVERSE}),
+    "Is 900 euros fair?": ("bedrock", {"guardContent": {"text": {"text": "Is 900 euros fair?"}}}),
+    "900 euros.": (
+        "bedrock",
+        {"citationsContent": {"content": [{"text": "900 euros."}], "citations": [{"title": "A"}]}},
+    ),
+    "[search_result Lease, for anthropic alone]": (
+        "anthropic",
+        {"type": "search_result", "title": "Lease", "content": [{"type": "text", "text": " "}]},
+    ),
+}
+
+
+@pytest.mark.parametrize("text", READABLE)
+async def test_a_part_with_text_is_found_by_it_and_goes_back_unchanged(text):
+    """Its text is counted once, and shown to providers that do not know the part."""
+    name, part = READABLE[text]
+    memory = SessionMemory.test_mode()
+    item = memory.add_message({"role": "user", "content": [part]}, format=name)
+    assert item.text == text
+    as_json = json.dumps(part, separators=(",", ":"))
+    assert item.tokens == SessionMemory.test_mode().add("messages", as_json).tokens
+    context = await memory.assemble_context(budget=20_000, format=name)
+    assert context.messages[-1]["content"] == [part]
+    check_context(context)
+    context = await memory.assemble_context(budget=20_000, format="text")
+    assert text in context.text
+    check_context(context)
 
 
 async def test_a_pdf_counts_by_its_pages():

@@ -33,11 +33,15 @@ async def test_a_heading_above_an_unchanged_passage_is_its_title(tmp_path):
     memory = SessionMemory.test_mode()
     for heading in ("One", "Part two"):
         file.write_text(f"# {heading}\n\n{body}")
-        await memory.ingest(tmp_path)
+        report = await memory.ingest(tmp_path)
+    assert (report.changed, report.items_added, report.items_removed) == (("a.md",), 2, 2)
     assert [item.metadata["title"] for item in memory["documents"]] == [
         "Part two",
         "Part two > Sub",
     ]
+    file.write_text(f"# {heading}\n\n{body.partition('## Sub')[0]}")
+    report = await memory.ingest(tmp_path)
+    assert (report.changed, report.items_removed) == (("a.md",), 1)
 
 
 async def test_a_file_that_was_only_touched_is_read_once(tmp_path):
@@ -48,9 +52,30 @@ async def test_a_file_that_was_only_touched_is_read_once(tmp_path):
     os.utime(tmp_path / "a.md", (1, 1))
     read = []
     for _ in range(2):
-        report = await memory.ingest(tmp_path, progress=lambda source, *_: read.append(source))
+        report = await memory.ingest(tmp_path, progress=lambda *each: read.append(each))
         assert report.unchanged == ("a.md",)
-    assert read == ["a.md"]
+    assert read == [("a.md", 1, 1)]
+
+
+@pytest.mark.parametrize("is_cut_off", [False, True])
+async def test_a_file_counts_as_read_when_all_its_passages_are_in(is_cut_off, tmp_path):
+    """A reading that was cut off goes on with the next one. After it, the files are not read."""
+    records = [json.dumps({"text": f"The rent of May {number} was paid."}) for number in range(40)]
+    (tmp_path / "log.jsonl").write_text("\n".join(records))
+    (tmp_path / "short.md").write_text("The rent is 900 euros.")
+    memory = SessionMemory.test_mode()
+    if is_cut_off:
+        reading = asyncio.create_task(memory.ingest(tmp_path))
+        while not len(memory["documents"]):
+            await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        assert len(memory["documents"]) < 40
+    await memory.ingest(tmp_path)
+    assert len(memory["documents"]) == 41
+    read = []
+    await memory.ingest(tmp_path, progress=lambda source, *_: read.append(source))
+    assert read == []
 
 
 async def test_a_filesystem_without_stamps_writes_nothing_for_unchanged_files(
@@ -86,13 +111,13 @@ async def test_the_last_file_that_is_deleted_leaves_too(into, tmp_path):
 
 async def test_a_folder_is_one_place_however_its_path_is_written(tmp_path, monkeypatch):
     """`..` in a path makes no second copy of its passages."""
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/a.md").write_text("The rent is 900 euros.")
+    (tmp_path / "docs/docs").mkdir(parents=True)
+    (tmp_path / "docs/docs/a.md").write_text("The rent is 900 euros.")
     memory = SessionMemory.test_mode()
     await memory.ingest(tmp_path / "docs")
     monkeypatch.chdir(tmp_path / "docs")
     for path in (".", "../docs", f"{tmp_path}/docs/../docs/"):
-        assert (await memory.ingest(path)).unchanged == ("a.md",)
+        assert (await memory.ingest(path)).unchanged == ("docs/a.md",)
 
 
 async def test_two_tasks_that_read_one_folder_read_it_once(tmp_path):

@@ -332,6 +332,14 @@ MAILS = {
         ("multipart/alternative", f"{HTML}<p>rich", f"{PLAIN}It costs 7."),
         ["It costs 7."],
     ),
+    "a charset that is called Latin-1, and is Windows-1252": (
+        (
+            "multipart/mixed",
+            "Content-Type: text/plain; charset=iso-8859-1\n"
+            "Content-Transfer-Encoding: quoted-printable\n\nIt costs 7 =80.",
+        ),
+        ["It costs 7 €."],
+    ),
     "a text around an image": (
         (
             "multipart/mixed",

@@ -348,6 +348,7 @@ def test_other_encodings_are_read_where_they_are_certain():
         decoded_text("# coding: koi8-r\n# Привет\n".encode("koi8-r"))
         == "# coding: koi8-r\n# Привет\n"
     )
+    assert decoded_text(b"# coding: latin-1\n# 5 \x80, caf\xe9\n").endswith("# 5 €, café\n")
     mixed = b"plain English words\n" * 30 + "Jürgen\n".encode() + "Ren\xe9\n".encode("latin-1")
     assert decoded_text(mixed).endswith("Jürgen\nRené\n")
     with pytest.raises(UnreadableError):

@@ -302,10 +302,12 @@ def test_a_short_method_after_a_long_one_stays_whole():
         )
 
 
-def test_the_first_line_of_a_long_function_is_not_alone():
+@pytest.mark.parametrize("steps", [100, 200])
+def test_the_first_and_last_lines_of_a_long_function_are_not_alone(steps):
     """Where a body without blank lines has to be cut, its beginning keeps the name."""
-    body = "\n".join(f"    total += step({number});" for number in range(200))
-    pieces = the_pieces(f"static int\narea(void)\n{{\n{body}\n}}\n", Syntax.CODE)
+    body = "\n".join(f"        total += step({number});" for number in range(steps))
+    text = f"static int\narea(void)\n{{\n    while (more)\n{body}\n    return total;\n}}\n"
+    pieces = the_pieces(text, Syntax.CODE)
     assert "step(0)" in pieces[0].text
     assert all(len(piece.text) >= 300 for piece in pieces)
 

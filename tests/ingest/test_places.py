@@ -50,6 +50,26 @@ async def test_a_deleted_file_leaves_when_it_is_read_again(read, tmp_path):
         await memory.ingest(file)
 
 
+@pytest.mark.parametrize("left", [(), ("a",)])
+async def test_a_deleted_file_leaves_when_a_folder_inside_is_read_again(left, tmp_path):
+    """So does one in a deleted folder. A file that is there, but not included, stays."""
+    texts = {"a": "The rent is 900 euros.", "b": "The garden is shared."}
+    write(tmp_path / "docs", **texts)
+    write(tmp_path / "docs/old", c="The rent was 800 euros.")
+    write(tmp_path, d="The house is old.")
+    (tmp_path / "docs/rent.py").write_text("RENT = 900\n")
+    memory = SessionMemory.test_mode()
+    await memory.ingest(tmp_path)
+    (tmp_path / "docs/old/c.md").unlink()
+    (tmp_path / "docs/old").rmdir()
+    for name in texts.keys() - left:
+        (tmp_path / f"docs/{name}.md").unlink()
+    report = await memory.ingest(tmp_path / "docs", include=["*.md"])
+    assert len(report.vanished) == report.items_removed == 3 - len(left)
+    assert held(memory).keys() == {"d.md", "docs/rent.py", *(f"docs/{name}.md" for name in left)}
+    assert len((await memory.ingest(tmp_path)).unchanged) == len(held(memory))
+
+
 async def test_a_folder_takes_over_a_file_that_was_read_before_it(tmp_path):
     """Otherwise the file's own passages would stay as they were when the folder is read again."""
     write(tmp_path, a="The rent is 900 euros.", b="The garden is shared.")
@@ -60,6 +80,9 @@ async def test_a_folder_takes_over_a_file_that_was_read_before_it(tmp_path):
     write(tmp_path, a="The rent is 950 euros.")
     await memory.ingest(tmp_path)
     assert held(memory) == {"a.md": "The rent is 950 euros.", "b.md": "The garden is shared."}
+    (tmp_path / "a.md").unlink()
+    await memory.ingest(tmp_path)
+    assert held(memory).keys() == {"b.md"}
 
 
 async def test_a_folder_and_one_inside_may_be_read_in_turn(tmp_path):
@@ -80,12 +103,14 @@ async def test_folders_with_files_of_the_same_name_have_different_sources(tmp_pa
     for name, rent in (("north", 900), ("south", 700)):
         write(tmp_path / name, flat=f"The rent is {rent} euros.", house="A garden.")
     write(tmp_path / "west/south", flat="The rent is 500 euros.")
+    (tmp_path / "south/plan.png").write_bytes(b"\x00")
     folders = [tmp_path / name for name in ("north", "south", "west/south")]
     place = tmp_path / "sessions"
     for turn in range(2):
         async with SessionMemory.open(place) as memory:
             reports = [await memory.ingest(folder) for folder in folders]
             assert sum(report.items_added for report in reports) == (5 if turn == 0 else 0)
+            assert [skipped.source for skipped in reports[1].skipped] == ["south/plan.png"]
             context = await memory.assemble_context(
                 "What is the rent?", budget=200, filter={"source": "south/flat.md"}
             )
@@ -98,3 +123,5 @@ async def test_folders_with_files_of_the_same_name_have_different_sources(tmp_pa
         write(tmp_path / "south", flat="The rent is 750 euros.")
         report = await memory.ingest(tmp_path / "south")
         assert (report.changed, report.unchanged) == (("south/flat.md",), ("south/house.md",))
+        (tmp_path / "south/house.md").unlink()
+        assert (await memory.ingest(tmp_path / "south")).vanished == ("south/house.md",)

@@ -58,7 +58,14 @@ def periods_of(text):
         ("last Wednesday", "2026-11-18", "2026-11-18"),
         ("Что было на прошлой неделе?", "2026-11-16", "2026-11-22"),
         ("Was geschah vor 3 Tagen?", "2026-11-22", "2026-11-22"),
+        ("Was geschah vor zwölf Tagen?", "2026-11-13", "2026-11-13"),
+        ("Was war in der letzten Woche?", "2026-11-16", "2026-11-22"),
+        ("Wer kam in den letzten zwei Wochen?", "2026-11-11", "2026-11-25"),
+        ("Wer kam letzten Montag?", "2026-11-23", "2026-11-23"),
         ("Was war letzten Monat?", "2026-10-01", "2026-10-31"),
+        ("Qui est venu il y a deux semaines ?", "2026-11-09", "2026-11-15"),
+        ("Qu’avons-nous dit l’an dernier ?", "2025-01-01", "2025-12-31"),
+        ("Que s'est-il passé le 8 mars 2024 ?", "2024-03-08", "2024-03-08"),
         ("Что было 3 дня назад?", "2026-11-22", "2026-11-22"),
         ("Τι έγινε χθες;", "2026-11-24", "2026-11-24"),
         ("Τι είπε πριν από 2 μήνες;", "2026-09-01", "2026-09-30"),
@@ -286,13 +293,14 @@ def test_each_language_with_stop_words_has_cues():
 def test_users_add_a_language_to_a_copy():
     """The cues that kaosmem has stay as they are; months of the new language make dates."""
     months = (
-        "janvier février mars avril mai juin juillet août septembre octobre novembre décembre"
+        "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre "
+        "dicembre"
     ).split()
-    cues = SessionOptions(past_words={"previous": ["avant"], "months": months}).past_cues
-    found = cues.read("Où habitait-elle avant, en mars 2023 ?")
+    cues = SessionOptions(past_words={"previous": ["prima"], "months": months}).past_cues
+    found = cues.read("Dove abitava prima, a giugno 2023?")
     assert found.which == {"previous"}
-    assert [each.isoformat() for each in found.periods[0]] == ["2023-03-01", "2023-03-31"]
-    assert PAST_CUES.read("Où habitait-elle avant ?") is None
+    assert [each.isoformat() for each in found.periods[0]] == ["2023-06-01", "2023-06-30"]
+    assert PAST_CUES.read("Dove abitava prima?") is None
     assert SessionOptions().past_cues is PAST_CUES
 
 

@@ -59,6 +59,10 @@ async def test_a_message_keeps_the_time_when_it_was_said():
     stated = replace(said_then, metadata={"timestamp": "2022-04"})
     assert memory.add_message(stated).date == "April 2022"
     assert await memory.sync_messages([said_then, stated]) == []
+    for stated, date in (("2022-04", "April 2022"), ("10:32", ""), (1_650_000_000, ""), (None, "")):
+        message = said("I moved to Bergen.") | {"timestamp": stated}
+        (item,) = await SessionMemory.test_mode().sync_messages([message], format="openai")
+        assert item.date == date
 
 
 async def test_system_messages_at_the_beginning_are_left_out():

@@ -431,6 +431,8 @@ async def test_ingest_reads_again_only_what_changed(tmp_path):
     assert (await memory.fetch("b.txt#L1-1")).content == "Notice of thirty days."
     assert (await ingest()).items_added == 0
     assert read == []
+    (tmp_path / "a.md").write_bytes(b"\xff It cannot be read.")
+    assert (await ingest()).items_removed == 0
 
 
 async def test_test_mode_takes_what_open_takes():
