@@ -167,8 +167,8 @@ class SessionMemory:
                 without a second copy of any text. None keeps the last 20 turns in memory, False
                 keeps none. `why` and `kaosmem view` show turns. A turn that shows an item of a
                 section with `persistence="none"`, such as `working`, is stored without its request.
-            options: Rare settings: the clock, the words that ask about the past, and the treatment
-                of a missing session and of other writers.
+            options: Rare settings: the clock, and the treatment of a missing session and of other
+                writers.
 
         Raises:
             NotOpenedError: If the result is used without `async with`.
@@ -202,7 +202,6 @@ class SessionMemory:
                 clock=clock,
                 present=clock,
                 rng=random.SystemRandom(),
-                past_cues=options.past_cues,
                 read_only=read_only,
                 trace=mode,
             )
@@ -245,7 +244,6 @@ class SessionMemory:
             clock=clock,
             present=options.clock,
             rng=random.Random(0 if session_id == "test" else session_id),
-            past_cues=options.past_cues,
             trace=parse_mode(trace),
         )
         return cls(session)
