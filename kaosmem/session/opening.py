@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, wraps
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from functools import cached_property
 
 from kaosmem.arguments import check_instance
-from kaosmem.errors import NotOpenedError
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
 from kaosmem.persistence.storage.places import Location, fingerprint, same_place
@@ -21,14 +18,6 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.saving.hydration import Hydrated, hydrate, keep_indexes, stored_specs
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import AnyCounter, TokenCounter
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-_HOW_TO_OPEN = (
-    "a session is opened by `async with SessionMemory.open(...) as memory:` inside an async "
-    "function, or by `with SyncSessionMemory.open(...) as memory:`"
-)
 
 MAX_SHARED = 8
 """A process keeps so many sessions that were opened read-only, those asked for most recently."""
@@ -110,52 +99,6 @@ class Opening:
             given if isinstance(given, str) else id(given),
             id(self.ranker),
         )
-
-
-class Unopened(AbstractAsyncContextManager[T]):
-    """A session that `async with` opens, once. Any other use raises NotOpenedError."""
-
-    def __init__(self, inner: AbstractAsyncContextManager[T]) -> None:
-        self._inner = inner
-
-    async def __aenter__(self) -> T:
-        return await self._inner.__aenter__()
-
-    async def __aexit__(self, *raised: Any) -> bool | None:
-        return await self._inner.__aexit__(*raised)
-
-    def __await__(self) -> NoReturn:
-        raise NotOpenedError(_HOW_TO_OPEN)
-
-    def __enter__(self) -> NoReturn:
-        raise NotOpenedError(_HOW_TO_OPEN)
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise NotOpenedError(_HOW_TO_OPEN)
-
-
-class UnopenedSync(AbstractContextManager[T]):
-    """A session that `with` opens, once. Any other use raises NotOpenedError."""
-
-    def __init__(self, inner: AbstractContextManager[T]) -> None:
-        self._inner = inner
-
-    def __enter__(self) -> T:
-        return self._inner.__enter__()
-
-    def __exit__(self, *raised: Any) -> bool | None:
-        return self._inner.__exit__(*raised)
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise NotOpenedError(_HOW_TO_OPEN)
-
-
-def unopened(function: Callable[P, AsyncIterator[T]]) -> Callable[P, Unopened[T]]:
-    """Return a function whose result is opened by `async with`, as `asynccontextmanager` does."""
-    opened = asynccontextmanager(function)
-    return wraps(function)(lambda *args, **kwargs: Unopened(opened(*args, **kwargs)))
 
 
 @dataclass
