@@ -66,7 +66,7 @@ from kaosmem.session.saving.hydration import Hydrated
 from kaosmem.session.saving.turns import TURNS_OF_PLACES, Turns
 from kaosmem.session.tracing import why
 from kaosmem.session.what_if import WhatIf, what_if
-from kaosmem.session.windows import NamedWindows, Window
+from kaosmem.session.windows import Window
 from kaosmem.telemetry import observed
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import AnyCounter
@@ -1190,7 +1190,7 @@ class SessionMemory:
         return Graph(self._session, "graph")
 
     @property
-    def windows(self) -> NamedWindows:
+    def windows(self) -> dict[str, int]:
         """The windows by name, with the tokens of each one's last request.
 
         A window that the next call packs anew whatever happens has 0 tokens.
@@ -1200,13 +1200,9 @@ class SessionMemory:
         >>> context = await memory.assemble_context(budget=1_000, window="main")
         >>> memory.windows
         {'main': 10}
-        >>> memory.windows.remove("main")
-        >>> memory.windows
-        {}
         """
-        return NamedWindows(
-            self._session.saver.windows, check_writable=self._session.check_writable
-        )
+        held = self._session.saver.windows.held
+        return {name: window.used for name, window in held.items()}
 
     @property
     def archive(self) -> SessionArchive:

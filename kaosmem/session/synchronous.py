@@ -26,7 +26,6 @@ from kaosmem.session.graph import Graph
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.proposals import Proposals
 from kaosmem.session.saving.turns import TURNS_AROUND
-from kaosmem.session.windows import NamedWindows
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -356,7 +355,7 @@ class SyncSessionMemory(_InLoop[SessionMemory]):
         return self._inner.graph
 
     @property
-    def windows(self) -> NamedWindows:
+    def windows(self) -> dict[str, int]:
         """The windows of the session by name."""
         return self._inner.windows
 

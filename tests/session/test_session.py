@@ -348,7 +348,6 @@ async def test_a_closed_session_serves_and_refuses_changes(tmp_path):
     for change in (
         lambda: memory.add("messages", "lost"),
         lambda: memory.remove(kept.id),
-        lambda: memory.windows.remove("main"),
     ):
         with pytest.raises(ReadOnlyError, match="was closed; open it again"):
             change()
