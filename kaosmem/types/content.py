@@ -9,7 +9,14 @@ from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
-from kaosmem.arguments import STRICT_JSON, JSONObject, JSONValue, check_json, check_text, json_text
+from kaosmem.arguments import (
+    STRICT_JSON,
+    JSONObject,
+    JSONValue,
+    check_text,
+    checked_json_text,
+    json_text,
+)
 from kaosmem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -312,12 +319,8 @@ def check_content(content: str | Iterable[ContentBlock | JSONObject]) -> Content
         ) from None
 
 
-_LARGEST = (1 << 4_095) - 1
-"""The largest integer in the arguments of a call. They are kept as text."""
-
-
 def _arguments(given: JSONObject) -> str:
-    return json_text(check_json(given, "arguments of a tool call", largest=_LARGEST))
+    return checked_json_text(given, "arguments of a tool call")
 
 
 def _with_arguments(block: Any) -> Any:
