@@ -32,6 +32,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 
 import numpy as np
 
@@ -42,6 +43,7 @@ from kaosmem.evaluation import evaluate, read_corpora
 from kaosmem.evaluation.assemblers import (
     ASSEMBLERS,
     OF_RANKERS,
+    Assembler,
     Order,
     OrderAssembler,
     best_first,
@@ -92,6 +94,15 @@ COMPARED = (
 )
 
 
+def _assembler(name: str) -> Assembler:
+    """Return a named assembler of kaosmem, or what `module:attribute` names: one, or what makes one."""
+    if ":" not in name:
+        return get_assembler(name)
+    found = resolve_name(name)
+    assembler: Assembler = found() if callable(found) else found
+    return assembler
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print tables, and save what is asked for."""
     parser = _parser()
@@ -105,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         if options.plot:
             check_plot(options.plot)
-        assemblers = [get_assembler(name) for name in options.assembler or COMPARED]
+        assemblers = [_assembler(name) for name in options.assembler or COMPARED]
         with Phases(per_second=1) as phases:  # drawing must not show in the times
             phases.begin("reading items and questions")
             corpora = read_corpora(options.data, datasets=options.datasets)

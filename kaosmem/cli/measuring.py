@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -101,8 +100,8 @@ async def bench(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Measure only this one: kaosmem, recency, rank-bm25, kaosmem-bm25, kaosmem-dense, "
-            "or yours as module:attribute. Repeatable.",
+            help="Measure only this one: kaosmem, recency, rank-bm25, kaosmem-bm25 or "
+            "kaosmem-dense. Repeatable.",
             show_default="kaosmem, recency, rank-bm25",
         ),
     ] = None,
@@ -122,8 +121,6 @@ async def bench(
     from kaosmem.evaluation.assemblers import ASSEMBLERS, get_assembler
 
     sizes = _sizes(budgets, plot)
-    if "" not in sys.path:
-        sys.path.append("")  # an assembler of one's own is in the current folder
     names = dict.fromkeys(assembler or ASSEMBLERS)
     assemblers = [get_assembler(name, counter=counter, format=format.value) for name in names]
     with Phases(per_second=1) as phases:  # drawing must not show in the times

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
@@ -246,9 +245,8 @@ def get_assembler(
     """Return an assembler by its name.
 
     Args:
-        name: A name in ASSEMBLERS or OF_RANKERS, or `module:attribute` of your own: an assembler,
-            or a class or function that makes one without arguments. `kaosmem-dense` needs the
-            extra `dense`, and embeds every item first.
+        name: A name in ASSEMBLERS or OF_RANKERS. `kaosmem-dense` needs the extra `dense`, and embeds
+            every item first.
         format: The format of the contexts of sessions.
 
     Raises:
@@ -262,25 +260,6 @@ def get_assembler(
         return SessionAssembler(name, spec=spec, format=format, counter=counter)
     if name in BASELINES:
         return replace(BASELINES[name], counter=counter)
-    if ":" not in name:
-        raise InvalidArgumentError(
-            f"no assembler {shown(name)}; {choices(name, [*ASSEMBLERS, *OF_RANKERS])}, or name "
-            "your own module:attribute"
-        )
-    return _own(name)
-
-
-def _own(name: str) -> Assembler:
-    try:
-        found = resolve_name(name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"no assembler {shown(name)}: {error}; run from the folder that its module is in"
-        ) from error
-    made = found() if callable(found) else found
-    if not isinstance(made, Assembler):
-        raise InvalidArgumentError(
-            f"{shown(name)} is no assembler; give an object with `name` and `load(items)`, or a "
-            "function that makes one"
-        )
-    return made
+    raise InvalidArgumentError(
+        f"no assembler {shown(name)}; {choices(name, [*ASSEMBLERS, *OF_RANKERS])}"
+    )

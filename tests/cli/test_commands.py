@@ -381,7 +381,7 @@ BAD_INPUT = {
     "an assembler of no known name": (
         [*BENCH, "--assembler", "magic"],
         InvalidArgumentError,
-        "module:attribute",
+        "no assembler 'magic'; use one of",
     ),
     "a data set that is not there": (
         ["bench", "docs", "--datasets", "x"],
@@ -815,16 +815,11 @@ def test_a_driver_that_is_missing_is_named(place, monkeypatch):
         run([*ASSEMBLE[:-1], "s3://bucket/deal"])
 
 
-def test_bench_measures_data_sets_and_assemblers_of_one_s_own(evidence, place, command):
-    """Of a folder of folders each is a data set; a module in the current folder can bring what is compared."""
+def test_bench_measures_data_sets_by_chosen_assemblers(evidence, place, command):
+    """Of a folder of folders each is a data set."""
     for name in ("lockers", "copies"):
         shutil.copytree(evidence, place / "both" / name)
-    (place / "all_in.py").write_text(
-        "from kaosmem.evaluation.assemblers import OrderAssembler, get_assembler\n"
-        "def newest(): return OrderAssembler('newest', get_assembler('recency').order, "
-        "skips=False)\n"
-    )
-    chosen = ("--assembler", "rank-bm25", "--assembler", "all_in:newest")
+    chosen = ("--assembler", "rank-bm25", "--assembler", "recency")
     out = command("bench", "both", "-b", 100, *chosen).out
     assert out.startswith("questions: 28\nitems: 240\ncorpora: 4\n")
     table = rows(out[out.index("assembler  budget") :])
@@ -833,7 +828,7 @@ def test_bench_measures_data_sets_and_assemblers_of_one_s_own(evidence, place, c
     assert by_dataset == [
         [assembler, "100", name, "-", recall, "12"]
         for name in ("copies", "lockers")
-        for assembler, recall in (("rank-bm25", "1.000"), ("newest", "0.000"))
+        for assembler, recall in (("rank-bm25", "1.000"), ("recency", "0.000"))
     ]
     out = command("bench", "both", "-b", 100, *chosen, "--datasets", "lockers").out
     assert out.startswith("questions: 14\nitems: 120\ncorpora: 2\n")

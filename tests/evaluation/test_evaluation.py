@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
@@ -503,34 +502,13 @@ async def test_assemblers_are_compared_by_names_too():
         await evaluate([corpus], budgets=8)
 
 
-def test_assemblers_have_names(monkeypatch, tmp_path):
-    """Those that come with kaosmem, and one's own: an object, a class, or a function that makes one."""
+def test_assemblers_have_names():
+    """Each name of the command makes the assembler of this name."""
     names = [*ASSEMBLERS, *OF_RANKERS]
     assert [get_assembler(name, counter="estimate").name for name in names] == names
     assert isinstance(get_assembler("kaosmem-bm25").spec.ranker, BM25Ranker)
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "my_assemblers.py").write_text(
-        "class Mine:\n    name = 'mine'\n    def load(self, items): ...\n"
-        "def make():\n    return Mine()\nmade, nothing = Mine(), 3\n"
-    )
-    (tmp_path / "my_broken.py").write_text("import not_a_module_of_anyone\n")
-    assert {get_assembler(f"my_assemblers:{name}").name for name in ("Mine", "make", "made")} == {
-        "mine"
-    }
-    for name, remedy in {
-        "magic": "no assembler 'magic'; use one of kaosmem, recency, rank-bm25, "
-        "kaosmem-linear, kaosmem-bm25, kaosmem-dense, or name",
-        "my_assemblers:": "'my_assemblers:' is no assembler",
-        "my_assemblers:nothing": "'my_assemblers:nothing' is no assembler; give an object with "
-        "`name` and",
-        "my_assemblers:absent": "no assembler 'my_assemblers:absent': module 'my_assemblers' has no "
-        "attribute 'absent'",
-        "not_a_module:x": "no assembler 'not_a_module:x': No module named 'not_a_module'; run from "
-        "the folder that its module is in",
-        "my_broken:x": "No module named 'not_a_module_of_anyone'",
-    }.items():
-        with pytest.raises(InvalidArgumentError, match=re.escape(remedy)):
-            get_assembler(name)
+    with pytest.raises(InvalidArgumentError, match="no assembler 'magic'; use one of kaosmem, rec"):
+        get_assembler("magic")
 
 
 async def test_a_session_s_answer_is_that_of_a_session():
