@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timezone
 from hashlib import blake2b
-from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown_number
@@ -131,13 +131,6 @@ def check_time(given: object, name: str) -> datetime:
     return time if time.utcoffset() is not None else time.replace(tzinfo=UTC)
 
 
-def _missing_members(given: object, kind: type) -> list[str]:
-    """Return the public members of a class that a value lacks, with `()` after a method."""
-    names = [name for name in dir(kind) if not name.startswith("_") and not hasattr(given, name)]
-    calls = {name: "()" for name in names if callable(getattr(kind, name))}
-    return [name + calls.get(name, "") for name in names]
-
-
 def check_instance(
     given: T,
     kind: type,
@@ -145,16 +138,14 @@ def check_instance(
 ) -> T:
     """Return an instance of a class or of a runtime-checkable Protocol.
 
-    Raises InvalidArgumentError otherwise, with the members of the Protocol that are missing.
+    Raises InvalidArgumentError otherwise.
     """
     if isinstance(given, type):  # a class has the methods of its instances
         raise InvalidArgumentError(f"{name} is the class {given.__name__}; give an instance of it")
     if not isinstance(given, kind):
-        remedy = f"{name} is a {type(given).__name__}; give a {kind.__name__}"
-        missing = _missing_members(given, kind) if Protocol in kind.__bases__ else []
-        if missing:
-            remedy = f"{remedy}: it lacks {' and '.join(missing)}"
-        raise InvalidArgumentError(remedy)
+        raise InvalidArgumentError(
+            f"{name} is a {type(given).__name__}; give a {kind.__name__} with all its members"
+        )
     return given
 
 

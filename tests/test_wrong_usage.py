@@ -135,7 +135,7 @@ MISTAKES = [
     (
         lambda: SectionSpec("x", ranker=5),
         InvalidArgumentError,
-        "give a Ranker: it lacks index() and name",
+        "give a Ranker with all its members",
     ),
     (
         lambda: AgentContext(InMemoryHistoryProvider(), "a"),
