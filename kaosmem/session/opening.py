@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from kaosmem.arguments import check_instance
@@ -25,16 +24,23 @@ MAX_SHARED = 8
 
 @dataclass(frozen=True)
 class Opening:
-    """Which session is opened, and how it is read; all as given to `SessionMemory.open`."""
+    """Which session is opened, and how it is read; all as given to `SessionMemory.open`.
 
-    location: Location = field(repr=False)
+    Attributes:
+        place: Is equal for all openings of one session.
+    """
+
+    location: Location = field(repr=False, compare=False)
     session_id: str
     namespace: str
     sections: Sequence[SectionSpec] | None
     given_counter: AnyCounter
     ranker: Ranker | None
+    place: Hashable = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        place = same_place(self.location), self.namespace, self.session_id
+        object.__setattr__(self, "place", place)
         if self.ranker is not None:
             check_instance(self.ranker, Ranker, "ranker")
 
@@ -75,36 +81,11 @@ class Opening:
             specs = stored_specs(recovered) or DEFAULT_SECTIONS
         return hydrate(recovered, specs, self.counter, self.ranker, read_only=read_only)
 
-    @property
-    def place(self) -> Hashable:
-        """Return a key that is equal for all openings of one session."""
-        return same_place(self.location), self.namespace, self.session_id
-
-    @property
-    def key(self) -> Hashable:
-        """Return a key that is equal for openings with the same arguments.
-
-        Objects are compared by identity.
-        """
-        specs = tuple(
-            (replace(spec, ranker=None, compaction=None), id(spec.ranker), id(spec.compaction))
-            for spec in self.sections or ()
-        )
-        given = self.given_counter
-        is_as_stored = self.sections is None
-        return (
-            self.place,
-            is_as_stored,
-            specs,
-            given if isinstance(given, str) else id(given),
-            id(self.ranker),
-        )
-
 
 @dataclass
 class _Shared:
     lock: threading.Lock
-    opening: Opening  # keeps alive what the key names by identity
+    opening: Opening
     stored: Hashable = None
     held: tuple[SessionLog, Hydrated] | None = None
 
@@ -118,17 +99,16 @@ class SharedSessions:
     """
 
     def __init__(self) -> None:
-        self._sessions: OrderedDict[Hashable, _Shared] = OrderedDict()
+        self._sessions: list[_Shared] = []  # the one asked for most recently is the last
         self._lock = threading.Lock()
 
     def read(self, opening: Opening) -> tuple[SessionLog, Hydrated]:
         """Return the session's log and its sections, which refuse changes."""
         with self._lock:
-            key = opening.key
-            shared = self._sessions.setdefault(key, _Shared(threading.Lock(), opening))
-            self._sessions.move_to_end(key)
-            while len(self._sessions) > MAX_SHARED:
-                self._sessions.popitem(last=False)
+            known = [each for each in self._sessions if each.opening == opening]
+            shared = known[0] if known else _Shared(threading.Lock(), opening)
+            others = [each for each in self._sessions if each is not shared]
+            self._sessions = [*others, shared][-MAX_SHARED:]
         with shared.lock:
             stored = fingerprint(opening.location, opening.session_id, opening.namespace)
             if shared.held is None or shared.stored != stored:
@@ -143,12 +123,9 @@ class SharedSessions:
 
         Blocks that have it open keep it until they close.
         """
-        place = opening.place
         with self._lock:
-            for key in [
-                key for key, shared in self._sessions.items() if shared.opening.place == place
-            ]:
-                del self._sessions[key]
+            left = [each for each in self._sessions if each.opening.place != opening.place]
+            self._sessions = left
 
 
 SHARED_SESSIONS = SharedSessions()
