@@ -131,15 +131,7 @@ class ConcurrentUseError(KaosmemError, RuntimeError):
 
 
 class ConflictError(KaosmemError, RuntimeError):
-    """Another writer changed the same item or section since the session was read.
-
-    Args:
-        versions: For each item that both changed, our version and theirs; None for a removed item.
-    """
-
-    def __init__(self, message: str, *, versions: Iterable[tuple[object, object]] = ()) -> None:
-        super().__init__(message)
-        self.versions = tuple(versions)
+    """Another writer changed the same item or section since the session was read."""
 
 
 class CorruptionError(KaosmemError, ValueError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -307,13 +307,12 @@ def check_content(content: str | Iterable[ContentBlock | JSONObject]) -> Content
             f"content is a {type(content).__name__}; give a str or content blocks, such as "
             "TextBlock"
         ) from None
-    for index, block in enumerate(given):
-        for name, text in _texts(block):
-            check_text(text, f"block {index} of content, {name},")
     try:
-        return _adapter().validate_python(given)
+        checked = _adapter().validate_python(given)
+        _adapter().dump_json(checked)  # no lone surrogates
+        return checked
     except ValueError as error:
-        reason = _reason(error.errors()[0]) if hasattr(error, "errors") else type(error).__name__
+        reason = _reason(error.errors()[0]) if hasattr(error, "errors") else str(error)
         raise InvalidArgumentError(
             f"content is neither a str nor content blocks: {reason}"
         ) from None
@@ -353,22 +352,6 @@ def stored_blocks(stored: JSONValue) -> tuple[ContentBlock, ...]:
 def content_json(content: Content) -> JSONValue:
     """Return content as JSON values, of which `check_content` makes it again."""
     return content if isinstance(content, str) else list(_adapter().dump_python(content))
-
-
-def _texts(block: object) -> Iterator[tuple[str, str]]:
-    """Yield the texts in a block, and in blocks within it, each with the name of its field."""
-    slots = getattr(block, "__slots__", ())
-    fields = (
-        block.items()
-        if isinstance(block, Mapping)
-        else ((name, getattr(block, name)) for name in slots)
-    )
-    for name, value in fields:
-        if isinstance(value, str):
-            yield name, value
-        elif isinstance(value, list | tuple):
-            for inner in value:
-                yield from _texts(inner)
 
 
 @cache
