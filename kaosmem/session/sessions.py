@@ -82,9 +82,6 @@ class Sessions:
         self._one_loop = OneLoop()
         self._is_closed = False
 
-    def __repr__(self) -> str:
-        return f"<Sessions of {self._namespace!r}: {len(self):,} open>"
-
     def __len__(self) -> int:
         return sum(each.memory is not None for each in self._sessions.values())
 

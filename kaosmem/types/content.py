@@ -74,9 +74,6 @@ class ThinkingBlock(_Block):
     provider: str = "anthropic"
     extra: str = ""
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {len(self.thinking):,} characters>"
-
     @property
     def is_sealed(self) -> bool:
         """Return whether its provider takes it back."""
@@ -188,9 +185,6 @@ class OpaqueBlock(_Block):
                 "an opaque block has data that is no JSON object of its kind; give the provider's "
                 "part as JSON text"
             )
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {len(self.data):,} characters>"
 
 
 ResultContent: TypeAlias = str | tuple[TextBlock | ImageBlock | DocumentBlock | OpaqueBlock, ...]
