@@ -303,13 +303,18 @@ def check_content(content: str | Iterable[ContentBlock | JSONObject]) -> Content
         ) from None
     try:
         checked = _adapter().validate_python(given)
-        _adapter().dump_json(checked)  # no lone surrogates
-        return checked
     except ValueError as error:
-        reason = _reason(error.errors()[0]) if hasattr(error, "errors") else str(error)
+        reason = _reason(error.errors()[0]) if hasattr(error, "errors") else type(error).__name__
         raise InvalidArgumentError(
             f"content is neither a str nor content blocks: {reason}"
         ) from None
+    try:
+        _adapter().dump_json(checked)
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"content has a text that UTF-8 cannot hold: {error}; decode it with errors='replace'"
+        ) from None
+    return checked
 
 
 def _arguments(given: JSONObject) -> str:
