@@ -90,6 +90,13 @@ class _Shared:
     held: tuple[SessionLog, Hydrated] | None = None
 
 
+def _are_equal(one: Opening, other: Opening) -> bool:
+    try:
+        return one == other
+    except ValueError:  # rankers that hold arrays have no equality
+        return False
+
+
 class SharedSessions:
     """Read-only sessions that a process shares.
 
@@ -105,7 +112,7 @@ class SharedSessions:
     def read(self, opening: Opening) -> tuple[SessionLog, Hydrated]:
         """Return the session's log and its sections, which refuse changes."""
         with self._lock:
-            known = [each for each in self._sessions if each.opening == opening]
+            known = [each for each in self._sessions if _are_equal(each.opening, opening)]
             shared = known[0] if known else _Shared(threading.Lock(), opening)
             others = [each for each in self._sessions if each is not shared]
             self._sessions = [*others, shared][-MAX_SHARED:]
