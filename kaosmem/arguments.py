@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timezone
 from hashlib import blake2b
-from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown_number
@@ -131,13 +131,6 @@ def check_time(given: object, name: str) -> datetime:
     return time if time.utcoffset() is not None else time.replace(tzinfo=UTC)
 
 
-def _missing_members(given: object, kind: type) -> list[str]:
-    """Return the public members of a class that a value lacks, with `()` after a method."""
-    names = [name for name in dir(kind) if not name.startswith("_") and not hasattr(given, name)]
-    calls = {name: "()" for name in names if callable(getattr(kind, name))}
-    return [name + calls.get(name, "") for name in names]
-
-
 def check_instance(
     given: T,
     kind: type,
@@ -145,16 +138,14 @@ def check_instance(
 ) -> T:
     """Return an instance of a class or of a runtime-checkable Protocol.
 
-    Raises InvalidArgumentError otherwise, with the members of the Protocol that are missing.
+    Raises InvalidArgumentError otherwise.
     """
     if isinstance(given, type):  # a class has the methods of its instances
         raise InvalidArgumentError(f"{name} is the class {given.__name__}; give an instance of it")
     if not isinstance(given, kind):
-        remedy = f"{name} is a {type(given).__name__}; give a {kind.__name__}"
-        missing = _missing_members(given, kind) if Protocol in kind.__bases__ else []
-        if missing:
-            remedy = f"{remedy}: it lacks {' and '.join(missing)}"
-        raise InvalidArgumentError(remedy)
+        raise InvalidArgumentError(
+            f"{name} is a {type(given).__name__}; give a {kind.__name__} with all its members"
+        )
     return given
 
 
@@ -193,7 +184,6 @@ JSONDict: TypeAlias = dict[str, JSONValue]
 """A JSON object that is made."""
 
 MAX_JSON_DEPTH = 64
-_MAX_SHOWN_KEY_CHARS = 32
 _SCALARS = str, bytes, bytearray
 MAX_INTEGER = 2**63 - 1
 MAX_JSON_VALUES, MAX_JSON_CONTAINERS = 2**22, 400_000
@@ -236,104 +226,69 @@ def check_metadata(metadata: JSONObject | None, what: str = "metadata") -> JSOND
     return copy
 
 
-def check_json(
-    value: JSONValue,
-    what: str,
-    depth: int = 0,
-    *,
-    largest: int = MAX_INTEGER,
-) -> JSONValue:
-    """Return a copy of `value` that JSON holds exactly.
+def check_json(value: JSONValue, what: str) -> JSONValue:
+    """Return a copy of a value that JSON holds exactly, as plain values.
 
-    Raises InvalidArgumentError that says where it can't.
-
-    The error counts keys and entries from 0: a key may be content. It shows a key that is a short
-    identifier, which a program has written.
-    A list or mapping that stands in several places counts, and is copied, once for each.
-
-    Args:
-        largest: The largest integer, one below a power of two.
+    Raises InvalidArgumentError, which shows no content. A list or mapping that stands in several
+    places counts, and is copied, once for each.
     """
-    if depth == 0:
-        _check_size(value, what)
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return check_text(value, what)
-    if isinstance(value, int | float):
-        return _check_number(value, what, largest)
-    if depth >= MAX_JSON_DEPTH:
+    text = checked_json_text(value, what)
+    try:
+        return STRICT_JSON.decode(text)
+    except ValueError as error:
+        raise InvalidArgumentError(f"{what}: {error}; store it as text") from None
+
+
+def checked_json_text(value: JSONValue, what: str) -> str:
+    """Return the JSON text of a value. Raises InvalidArgumentError, which shows no content."""
+    _check_shape(value, what)
+    try:
+        text = _any_encoder.encode(value)
+        text.encode()
+    except (TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"{what} is nested deeper than {MAX_JSON_DEPTH} levels; flatten it"
-        )
-    if isinstance(value, Mapping):
-        for key in value:
-            if not isinstance(key, str):
-                raise InvalidArgumentError(
-                    f"{what} has a key that is a {type(key).__name__}; convert it with str()"
-                )
-        copy = {}
-        for index, (key, member) in enumerate(value.items()):
-            is_name = key.isidentifier() and len(key) <= _MAX_SHOWN_KEY_CHARS
-            shown_key = repr(key) if is_name else f"key {index}"
-            place = f"{what}[{shown_key}]"
-            copy[check_text(key, what)] = check_json(member, place, depth + 1, largest=largest)
-        return copy
-    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        return [
-            check_json(member, f"{what}[{index}]", depth + 1, largest=largest)
-            for index, member in enumerate(value)
-        ]
-    raise InvalidArgumentError(
-        f"{what} is a {type(value).__name__}, which JSON cannot hold; convert it first"
-    )
+            f"{what} is nothing that JSON can hold: {error}; convert it first"
+        ) from None
+    return text
 
 
-def _check_number(
-    value: float,
-    what: str,
-    largest: int,
-) -> float:
-    """Return a number that JSON holds exactly, without a class of its own."""
-    if isinstance(value, float):
-        if math.isfinite(value):
-            return float(value)
-        raise InvalidArgumentError(
-            f"{what} is {value!r}, which JSON cannot hold; store None or text"
-        )
-    if -largest - 1 <= value <= largest:
-        return int(value)
-    bits = largest.bit_length() + 1
-    raise InvalidArgumentError(f"{what} is an integer beyond {bits:,} bits; store it as text")
-
-
-def _check_size(value: JSONValue, what: str) -> None:
+def _check_shape(value: JSONValue, what: str) -> None:
     """Raise InvalidArgumentError for more than can be stored, before it is copied.
 
     Shared parts count each time.
     """
-    containers = values = 0
-    level = [value]
-    for _ in range(MAX_JSON_DEPTH + 1):
-        level = [
-            each
-            for each in level
-            if isinstance(each, Mapping | Sequence) and not isinstance(each, _SCALARS)
-        ]
-        if not level:
-            return
+    containers = values = depth = 0
+    level = _containers((value,))
+    while level:
+        depth += 1
         containers += len(level)
         values += sum(map(len, level))
+        if depth > MAX_JSON_DEPTH:
+            raise InvalidArgumentError(
+                f"{what} is nested deeper than {MAX_JSON_DEPTH} levels; flatten it"
+            )
         if containers > MAX_JSON_CONTAINERS or values > MAX_JSON_VALUES:
             raise InvalidArgumentError(
                 f"{what} has more than {MAX_JSON_CONTAINERS:,} objects and lists or "
-                f"{MAX_JSON_VALUES:,} values, shared "
-                "ones counted each time; split it"
+                f"{MAX_JSON_VALUES:,} values, shared ones counted each time; split it"
             )
         members: list[JSONValue] = []
         for each in level:
-            members += each.values() if isinstance(each, Mapping) else each
-        level = members
+            if isinstance(each, Mapping):
+                if not all(isinstance(key, str) for key in each):
+                    raise InvalidArgumentError(f"{what} has a key that is no str; convert it")
+                members += each.values()
+            else:
+                members += each
+        level = _containers(members)
+
+
+def _containers(values: Iterable[JSONValue]) -> list[JSONValue]:
+    return [
+        each
+        for each in values
+        if isinstance(each, Mapping | Sequence) and not isinstance(each, _SCALARS)
+    ]
 
 
 def json_text(value: JSONValue) -> str:
@@ -346,7 +301,19 @@ def text_digest(text: str) -> str:
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
+def _plain(value: object) -> object:
+    """Return a mapping or a sequence of another class as one that JSON knows."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence) and not isinstance(value, _SCALARS):
+        return list(value)
+    raise TypeError(f"a {type(value).__name__}")
+
+
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_any_encoder = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"), default=_plain
+)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

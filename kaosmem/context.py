@@ -117,11 +117,6 @@ class AgentContext:
         self._format = get_format(format)
         self._rng: random.Random = rng or random.SystemRandom()
 
-    def __repr__(self) -> str:
-        return (
-            f"AgentContext({self._agent_id!r}, {list(self._strategies)}, {self._retention.value})"
-        )
-
     async def append(
         self,
         messages: Iterable[ChatMessage],

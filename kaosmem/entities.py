@@ -253,7 +253,7 @@ def part_of(metadata: JSONObject) -> Part | None:
         if isinstance(stored, Mapping):
             try:
                 return kind.of(stored)
-            except (InvalidArgumentError, InvalidNameError):
+            except InvalidArgumentError:
                 return None
     return None
 
@@ -307,24 +307,13 @@ def _check_text(
 def _made(kind: type[_P], given: _P | JSONObject) -> _P:
     if isinstance(given, kind):
         return given
-    what = kind.__name__.lower()
-    known = kind.__slots__
-    if not isinstance(given, Mapping):
-        raise InvalidArgumentError(
-            f"a graph's {what} is a {type(given).__name__}; give an instance of {kind.__name__} or "
-            "a mapping"
-        )
-    if any(key not in known for key in given):
-        raise InvalidArgumentError(
-            f"a graph's {what} has an unknown field; there are {', '.join(known)}"
-        )
-    values: dict[str, Any] = dict(given)
+    fields: Any = given
     try:
-        return kind(**values)
+        return kind(**fields)
     except TypeError:
         raise InvalidArgumentError(
-            f"a graph's {what} lacks a field; give "
-            + ("an id" if kind is Entity else "source, target and type")
+            f"this is no {kind.__name__} of a graph; give one, or a mapping of its fields: "
+            f"{', '.join(kind.__slots__)}"
         ) from None
 
 

@@ -9,7 +9,7 @@
     ├── SectionFullError (OverflowError)         the section has no room for the item
     ├── WindowTooSmallError (ValueError)         the budget cannot hold the required items
     ├── ReadOnlyError (PermissionError)          the session was opened read-only, or is closed
-    ├── NotOpenedError (TypeError, AttributeError)
+    ├── NotOpenedError (RuntimeError)            a store that was closed
     ├── ConcurrentUseError (RuntimeError)        a turn in a turn, another event loop, or a copy
     ├── ConflictError (RuntimeError)             another writer has committed
     ├── CorruptionError (ValueError)             stored bytes differ from the bytes written
@@ -119,8 +119,8 @@ class ReadOnlyError(KaosmemError, PermissionError):
     """The session was opened read-only, or is closed."""
 
 
-class NotOpenedError(KaosmemError, TypeError, AttributeError):
-    """A session was used before `async with` opened it."""
+class NotOpenedError(KaosmemError, RuntimeError):
+    """A store was used after it was closed."""
 
 
 class ConcurrentUseError(KaosmemError, RuntimeError):
@@ -131,15 +131,7 @@ class ConcurrentUseError(KaosmemError, RuntimeError):
 
 
 class ConflictError(KaosmemError, RuntimeError):
-    """Another writer changed the same item or section since the session was read.
-
-    Args:
-        versions: For each item that both changed, our version and theirs; None for a removed item.
-    """
-
-    def __init__(self, message: str, *, versions: Iterable[tuple[object, object]] = ()) -> None:
-        super().__init__(message)
-        self.versions = tuple(versions)
+    """Another writer changed the same item or section since the session was read."""
 
 
 class CorruptionError(KaosmemError, ValueError):

@@ -2,7 +2,9 @@
 
 The words of a language stand in `time_words/LANGUAGE.toml`. A file has these tables:
 
-- `previous`, `first`, `ever` and `months` are the lists of `PastCues`.
+- `previous`, `first` and `ever` are lists of words that ask about the past, by the versions that
+  they ask for. `*` stands for any letters, as in "previous*".
+- `months` has the names of the twelve months in order, forms of one month separated by `|`.
 - `periods` has phrases by the period that they mean. `"week 1"` is the week before this one,
   `"week #"` the week as many before as the phrase says in place of `#`, `"weeks #"` all days since
   so many weeks. `"monday 0"` is the newest Monday up to today, `"monday 1"` the newest one before
@@ -19,15 +21,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from functools import cache, cached_property
+from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from kaosmem.arguments import Clock
-from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.scripts import MARKS, UNSPACED, fold_script
-from kaosmem.language.written_dates import TIME_WORDS, DateReader, WrittenDate
-from kaosmem.names import shown_name
+from kaosmem.language.written_dates import TIME_WORDS, WrittenDate, date_reader
 from kaosmem.types.items import Item
 from kaosmem.types.versions import Version
 
@@ -221,83 +221,42 @@ class PastQuestion:
         return list({id(each): each for each in wanted}.values())
 
 
-class PastCues:
-    """The words and dates by which a question about the past is known.
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+
+
+def past_question(text: str, periods: Iterable[Period] = ()) -> PastQuestion | None:
+    """Return a question's reference to the past, None for a question about now.
+
+    The languages are those that have a file, among them all whose stop words kaosmem knows.
 
     Args:
-        languages: The words of each language: lists under "previous", "first" and "ever", by the
-            versions that they ask for, and under "months" the names of the twelve months in order,
-            forms of one month separated by `|`. `*` stands for any letters, as in "previous*".
+        periods: The question's "last week" and the like as days.
 
-    >>> PAST_CUES.read("Where did she live before?").which
+    >>> past_question("Where did she live before?").which
     frozenset({'previous'})
-    >>> PAST_CUES.read("Where does she live?")
+    >>> past_question("Where does she live?")
     """
-
-    def __init__(self, *languages: Mapping[str, Sequence[str]]) -> None:
-        self._languages = languages
-        self._patterns: dict[bool, dict[str, re.Pattern[str]]] = {}
-
-    def including(self, words: Mapping[str, Sequence[str]]) -> PastCues:
-        """Return these cues and the words of one more language.
-
-        Raises InvalidArgumentError.
-        """
-        if not words:
-            return self
-        for name, given in words.items():
-            if name not in _LISTS or isinstance(given, str) or not all(map(_is_word, given)):
-                raise InvalidArgumentError(
-                    f"past_words has {shown_name(name)}: {shown_name(given)}; give lists of words "
-                    f"under {', '.join(_LISTS)}"
-                )
-        if len(words.get("months", range(12))) != 12:
-            raise InvalidArgumentError("past_words has not 12 months; give the names of all")
-        return PastCues(*self._languages, words)
-
-    def read(self, text: str, periods: Iterable[Period] = ()) -> PastQuestion | None:
-        """Return a question's reference to the past, None for a question about now.
-
-        Args:
-            periods: The question's "last week" and the like as days.
-        """
-        raw = text.casefold()
-        if raw.isascii():
-            both = raw
-        else:
-            both = f"{raw} | {fold_script(raw)}"
-        patterns = self._patterns_for(text)
-        which = frozenset(each for each, pattern in patterns.items() if pattern.search(both))
-        found = dict.fromkeys((*periods, *map(_period, self._reader.read(text))))
-        if which or found:
-            return PastQuestion(which, tuple(found))
-        return None
-
-    def _patterns_for(self, text: str) -> Mapping[str, re.Pattern[str]]:
-        """Return the patterns of the words in each list, of those that an ASCII text may have."""
-        is_ascii = text.isascii()
-        if is_ascii not in self._patterns:
-            found = {}
-            for which in _LISTS[:-1]:
-                words = chain.from_iterable(each.get(which, ()) for each in self._languages)
-                known = [word for word in words if word.isascii() or not is_ascii]
-                found[which] = re.compile(_any_of(map(_pattern, known)))
-            self._patterns[is_ascii] = found
-        return self._patterns[is_ascii]
-
-    @cached_property
-    def _reader(self) -> DateReader:
-        return DateReader(each["months"] for each in self._languages if "months" in each)
+    raw = text.casefold()
+    both = raw
+    if not raw.isascii():
+        both = f"{raw} | {fold_script(raw)}"
+    patterns = _past_words(is_ascii=text.isascii())
+    which = frozenset(each for each, pattern in patterns.items() if pattern.search(both))
+    found = dict.fromkeys((*periods, *map(_period, date_reader().read(text))))
+    if which or found:
+        return PastQuestion(which, tuple(found))
+    return None
 
 
-_UNSPACED = re.compile(f"[{UNSPACED}]")
-_LISTS = ("previous", "first", "ever", "months")
-PAST_CUES = PastCues(*TIME_WORDS.values())
-"""The cues of the languages that have a file, among them all whose stop words kaosmem knows."""
-
-
-def _is_word(given: object) -> bool:
-    return isinstance(given, str) and given.strip("* ") != ""
+@cache
+def _past_words(*, is_ascii: bool) -> Mapping[str, re.Pattern[str]]:
+    """Return the patterns of the words in each list, of those that an ASCII text may have."""
+    found = {}
+    for which in ("previous", "first", "ever"):
+        words = chain.from_iterable(each.get(which, ()) for each in TIME_WORDS.values())
+        known = [word for word in words if word.isascii() or not is_ascii]
+        found[which] = re.compile(_any_of(map(_pattern, known)))
+    return found
 
 
 def _pattern(word: str) -> str:

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, TypeVar
 from kaosmem.arguments import Clock
 from kaosmem.language.analysis import analyze
 from kaosmem.language.dates import (
-    PAST_CUES,
-    PastCues,
     PastQuestion,
     Period,
+    past_question,
     periods_in,
     without_periods,
 )
@@ -147,7 +146,6 @@ class Query:
         cls,
         text: str,
         clock: Clock,
-        cues: PastCues = PAST_CUES,
         *,
         as_of: datetime | None = None,
         known_at: datetime | None = None,
@@ -156,12 +154,12 @@ class Query:
     ) -> Query:
         """Return the query of a text.
 
-        The clock says which day is today, the cues which words ask about the past.
+        The clock says which day is today.
         """
         text = excerpt(text)
         relative = periods_in(text, clock)
         today = max(map(attrgetter("last"), relative), default=None)
-        past = cues.read(text, [each for each in relative if each.first != today])
+        past = past_question(text, [each for each in relative if each.first != today])
         periods = dict.fromkeys(relative)
         if past is not None:
             periods |= dict.fromkeys(past.periods)

@@ -152,7 +152,8 @@ def _day(word: str) -> int:
 
 
 @cache
-def _all_languages() -> DateReader:
+def date_reader() -> DateReader:
+    """Return the reader of the dates of all languages."""
     return DateReader(words["months"] for words in TIME_WORDS.values() if "months" in words)
 
 
@@ -164,7 +165,7 @@ def date_terms(text: str) -> Iterator[str]:
     >>> [*date_terms("Signed on May 8th, 2024, valid from 1.6.2024 and billed in June 2024.")]
     ['2024-05-08', '2024-05', '2024-06-01', '2024-06', '2024-06']
     """
-    for found in _all_languages().read(text):
+    for found in date_reader().read(text):
         if found.month and not found.is_iso:
             month = f"{found.year}-{found.month:02}"
             if found.day:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Container, Iterable, Mapping
 from datetime import datetime
 from itertools import pairwise
@@ -28,8 +29,8 @@ class KeyedVersions:
 
     Attributes:
         several: The keys of several live versions: one that holds, and announced ones.
-        evicted: The ordinals of the evicted versions, by key, without those that were taken back
-            before they began.
+        evicted: The ordinals of the evicted versions, by key, the oldest first, without those that
+            were taken back before they began.
         ended: When an evicted version ceased to hold, by ordinal.
         removed: By key, the newest version that was removed, until one comes that states no begin,
             or the same.
@@ -40,7 +41,6 @@ class KeyedVersions:
         self._live: dict[str, tuple[int, ...]] = {}  # oldest first
         self.several: dict[str, None] = {}  # in an order that is the same in every process
         self.evicted: dict[str, list[int]] = {}
-        self._newest_evicted: dict[str, int] = {}  # of those keys that somebody asked for
         self.ended: dict[int, datetime] = {}
         self.removed: dict[str, KeyedVersion] = {}
 
@@ -50,7 +50,7 @@ class KeyedVersions:
 
     def newest(self, key: str) -> int | None:
         """Return the ordinal of the newest version of a key, live or evicted, None for none."""
-        evicted = self._find_newest_evicted(key)
+        evicted = self.evicted[key][-1] if key in self.evicted else None
         if key not in self._live:
             return evicted
         live = self._live[key][-1]
@@ -190,12 +190,8 @@ class KeyedVersions:
         """Note evicted items, of which a session may have very many, and when they ended."""
         self.ended.update(ended)
         for ordinal, item in items.items():
-            if item.key is None or self._is_taken_back(ordinal):
-                continue
-            self.evicted.setdefault(item.key, []).append(ordinal)
-            if item.key in self._newest_evicted:
-                newest = max(self._newest_evicted[item.key], ordinal, key=self._began)
-                self._newest_evicted[item.key] = newest
+            if item.key is not None and not self._is_taken_back(ordinal):
+                insort(self.evicted.setdefault(item.key, []), ordinal, key=self._began)
 
     def drop_evicted(self, ordinals: Iterable[int]) -> None:
         """Note that evicted items, which are known yet, are about to be gone."""
@@ -204,7 +200,6 @@ class KeyedVersions:
             is_version = key is not None and not self._is_taken_back(ordinal)
             self.ended.pop(ordinal, None)
             if key is not None and is_version:
-                self._newest_evicted.pop(key, None)
                 self.evicted[key].remove(ordinal)
                 if not self.evicted[key]:
                     del self.evicted[key]
@@ -224,13 +219,6 @@ class KeyedVersions:
         """Erase removed versions."""
         removed = self.removed.items()
         self.removed = {key: each for key, each in removed if each.id not in item_ids}
-
-    def _find_newest_evicted(self, key: str) -> int | None:
-        if key not in self.evicted:
-            return None
-        if key not in self._newest_evicted:
-            self._newest_evicted[key] = max(self.evicted[key], key=self._began)
-        return self._newest_evicted[key]
 
     def _is_taken_back(self, ordinal: int) -> bool:
         return is_taken_back(self._known(ordinal).stated_from, self.ended.get(ordinal))

@@ -38,9 +38,6 @@ class SessionAdmin:
     def __init__(self, session: OpenSession) -> None:
         self._session = session
 
-    def __repr__(self) -> str:
-        return f"<SessionAdmin {self.session_id!r} in namespace {self.namespace!r}>"
-
     @property
     def session_id(self) -> str:
         """The id of the session."""

@@ -28,9 +28,6 @@ class SessionArchive:
     def __len__(self) -> int:
         return sum(len(section.archive) for section in self._session.sections.values())
 
-    def __repr__(self) -> str:
-        return f"<SessionArchive {self._session.session_id!r}: {len(self):,} items>"
-
     async def items(self) -> list[Item]:
         """Return all archived items, section after section: evicted, replaced and removed ones.
 

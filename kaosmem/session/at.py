@@ -47,13 +47,6 @@ class MemoryAt:
         self.as_of = _moment(as_of, "as_of")
         self.known_at = _moment(known_at, "known_at")
 
-    def __repr__(self) -> str:
-        times = []
-        for name, time in (("as_of", self.as_of), ("known_at", self.known_at)):
-            if time is not None:
-                times.append(f"{name}={time.isoformat()}")
-        return f"<MemoryAt {self._session.session_id!r}: {', '.join(times)}>"
-
     async def assemble_context(
         self,
         query: str | None = None,

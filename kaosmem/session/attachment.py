@@ -129,9 +129,6 @@ class AttachedSection:
     def __init__(self, section: Section) -> None:
         self.section = section
 
-    def __repr__(self) -> str:
-        return f"AttachedSection({self.section!r})"
-
     @property
     def spec(self) -> SectionSpec:
         """Return the section's own spec."""

@@ -116,7 +116,6 @@ async def ask(
     query = Query.read(
         text,
         session.clock,
-        session.past_cues,
         as_of=as_of,
         known_at=known_at,
         now=now,

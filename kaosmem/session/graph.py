@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_several
 from kaosmem.entities import (
     Entity,
     Part,
@@ -59,18 +59,6 @@ class Graph:
         self._section = section
         self._session = session
         self._make = session.factory.make
-
-    def __repr__(self) -> str:
-        parts = list(self)
-        entities = sum(isinstance(part, Entity) for part in parts)
-        return (
-            f"<Graph {self._section.spec.name!r}: {entities} entities, "
-            f"{len(parts) - entities} relationships, {self._section.used} tokens>"
-        )
-
-    def __len__(self) -> int:
-        """Return the number of entities and relationships."""
-        return sum(1 for _ in self)
 
     def __iter__(self) -> Iterator[Part]:
         """Yield the entities and relationships in stored order."""
@@ -160,8 +148,8 @@ class Graph:
 
     def remove(
         self,
-        entities: Iterable[str | Entity] = (),
-        relationships: Iterable[str | Relationship | JSONObject] = (),
+        entities: Iterable[str] = (),
+        relationships: Iterable[str] = (),
     ) -> list[Item]:
         """Move entities, with all their relationships, and relationships to the archive.
 
@@ -170,23 +158,17 @@ class Graph:
         Raises NotFoundError if one is unknown; then nothing has changed.
 
         Args:
-            entities: Entities or their ids.
-            relationships: Relationships or their ids.
+            entities: Their ids.
+            relationships: Their ids.
         """
         section = self._session.writable(self._section.spec.name)
         doomed: dict[str, Item] = {}
-        if isinstance(entities, str):
-            entities = [entities]
-        if isinstance(relationships, str):
-            relationships = [relationships]
-        for given in entities:
-            entity_id = given.id if isinstance(given, Entity) else given
+        for entity_id in check_several(entities, "entities"):
             found = [*self._around(entity_id, 0)[0], *self._around(entity_id, 1)[1]]
             if not found:
                 raise _unknown_entity(entity_id)
             doomed |= {item.id: item for item in found}
-        for related in relationships:
-            relationship_id = related if isinstance(related, str) else Relationship.of(related).id
+        for relationship_id in check_several(relationships, "relationships"):
             item_id = relationship_item_id(relationship_id)
             if item_id not in section:
                 raise NotFoundError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -39,10 +39,6 @@ With 700 tokens each, this takes about 5 ms.
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with the source of a file that was read, the number of files read so far, and of all."""
-
-
-_SKIPPED = "skipped"
-"""The name in the metadata of a file's first item of its parts that could not be read."""
 
 
 @dataclass
@@ -230,7 +226,6 @@ class Ingestion:
             await self._archive(place.held[path])
         for file in todo.unchanged:
             self._unchanged.append(place.prefix + file.source)
-            self._skipped += _noted(place.held[file.source])
         return [(place, file) for file in (*todo.new, *todo.changed)]
 
     async def _read(self, to_read: _ToRead, progress: Progress | None) -> None:
@@ -262,8 +257,6 @@ class Ingestion:
         """
         for passage in reading.passages:
             passage.metadata["corpus"] = place.mark
-        if reading.skipped and reading.passages:
-            reading.passages[0].metadata[_SKIPPED] = [list(each) for each in reading.skipped]
         before = {item.id.removesuffix(f"@{place.label}"): item for item in held}
         after = {passage.id: passage for passage in reading.passages}
         kept = [passage_id for passage_id in before if passage_id in after]
@@ -349,10 +342,3 @@ def _is_same(item: Item, passage: Passage) -> bool:
     metadata = {**passage.metadata, "file": item.metadata["file"]}
     said = (item.text, item.role, item.metadata)
     return said == (passage.text, passage.role, metadata)
-
-
-def _noted(items: Iterable[Item]) -> Iterator[Skipped]:
-    """Yield the parts of a file that could not be read when it was read last."""
-    for item in items:
-        for source, reason, detail in item.metadata.get(_SKIPPED, ()):
-            yield Skipped(source, reason, detail)

@@ -58,14 +58,14 @@ from kaosmem.session.graph import Graph
 from kaosmem.session.ingestion import Ingestion, Progress
 from kaosmem.session.message_sync import MessageSync, facts_taken_back
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.opening import SHARED_SESSIONS, Opening, unopened
+from kaosmem.session.opening import SHARED_SESSIONS, Opening
 from kaosmem.session.options import DEFAULT_OPTIONS, SessionOptions
 from kaosmem.session.proposals import Proposals
 from kaosmem.session.saving.hydration import Hydrated
 from kaosmem.session.saving.turns import TURNS_OF_PLACES, Turns
 from kaosmem.session.tracing import why
 from kaosmem.session.what_if import WhatIf, what_if
-from kaosmem.session.windows import NamedWindows, Window
+from kaosmem.session.windows import Window
 from kaosmem.telemetry import observed
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import AnyCounter
@@ -126,7 +126,7 @@ class SessionMemory:
     # Opening and closing.
 
     @classmethod
-    @unopened
+    @asynccontextmanager
     async def open(
         cls,
         url_or_fs: Location = "./.kaosmem",
@@ -166,11 +166,10 @@ class SessionMemory:
                 without a second copy of any text. None keeps the last 20 turns in memory, False
                 keeps none. `why` and `kaosmem view` show turns. A turn that shows an item of a
                 section with `persistence="none"`, such as `working`, is stored without its request.
-            options: Rare settings: the clock, the words that ask about the past, and the treatment
-                of a missing session and of other writers.
+            options: Rare settings: the clock, and the treatment of a missing session and of other
+                writers.
 
         Raises:
-            NotOpenedError: If the result is used without `async with`.
             InvalidNameError: If a name is not valid. Nothing has been read then.
             InvalidArgumentError: If another argument is not valid. Nothing has been read then.
             NotFoundError: If the session is opened read-only and is not stored.
@@ -201,7 +200,6 @@ class SessionMemory:
                 clock=clock,
                 present=clock,
                 rng=random.SystemRandom(),
-                past_cues=options.past_cues,
                 read_only=read_only,
                 trace=mode,
             )
@@ -244,7 +242,6 @@ class SessionMemory:
             clock=clock,
             present=options.clock,
             rng=random.Random(0 if session_id == "test" else session_id),
-            past_cues=options.past_cues,
             trace=parse_mode(trace),
         )
         return cls(session)
@@ -445,12 +442,6 @@ class SessionMemory:
                 with suppress(SectionFullError):
                     return target.add_shortened(item, copy, new_id=factory.free_id)
             raise
-        if item.key is not None and target.current_id(item.key) is None:
-            self._session.note(
-                f"the item {item.id!r} is not shown as the current version of {item.key!r}: it is "
-                "older than a version that was removed; if that one was wrong, forget it, and add "
-                "the item again"
-            )
         return item
 
     def add_many(
@@ -1189,7 +1180,7 @@ class SessionMemory:
         return Graph(self._session, "graph")
 
     @property
-    def windows(self) -> NamedWindows:
+    def windows(self) -> dict[str, int]:
         """The windows by name, with the tokens of each one's last request.
 
         A window that the next call packs anew whatever happens has 0 tokens.
@@ -1199,13 +1190,9 @@ class SessionMemory:
         >>> context = await memory.assemble_context(budget=1_000, window="main")
         >>> memory.windows
         {'main': 10}
-        >>> memory.windows.remove("main")
-        >>> memory.windows
-        {}
         """
-        return NamedWindows(
-            self._session.saver.windows, check_writable=self._session.check_writable
-        )
+        held = self._session.saver.windows.held
+        return {name: window.used for name, window in held.items()}
 
     @property
     def archive(self) -> SessionArchive:

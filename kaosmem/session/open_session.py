@@ -16,7 +16,6 @@ from kaosmem.errors import (
 )
 from kaosmem.formation.shelf import FactShelf
 from kaosmem.formats import Format
-from kaosmem.language.dates import PastCues
 from kaosmem.names import check_item_id, choices, shown, shown_name
 from kaosmem.persistence.log import SessionLog
 from kaosmem.sections.archive import Archived
@@ -54,7 +53,6 @@ class OpenSession:
         clock: Returns aware times.
         present: Returns the present, by which a fact is yet to begin. None if nobody knows.
         rng: The source of ids.
-        past_cues: The words that ask about the past.
         read_only: Refuse changes.
         trace: Which turns are kept, as `SessionMemory.open` says.
     """
@@ -68,7 +66,6 @@ class OpenSession:
         clock: Clock,
         present: Clock | None,
         rng: random.Random,
-        past_cues: PastCues,
         read_only: bool = False,
         trace: bool | None = None,
     ) -> None:
@@ -80,7 +77,6 @@ class OpenSession:
         self.counter = opening.counter
         self.clock = clock
         self.present = present
-        self.past_cues = past_cues
         self.read_only = read_only
         self.is_closed = False
         self.closing: list[Callable[[], None]] = []

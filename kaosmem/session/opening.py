@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
-from dataclasses import dataclass, field, replace
-from functools import cached_property, wraps
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from kaosmem.arguments import check_instance
-from kaosmem.errors import NotOpenedError
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
 from kaosmem.persistence.storage.places import Location, fingerprint, same_place
@@ -22,30 +18,29 @@ from kaosmem.session.saving.hydration import Hydrated, hydrate, keep_indexes, st
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import AnyCounter, TokenCounter
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-_HOW_TO_OPEN = (
-    "a session is opened by `async with SessionMemory.open(...) as memory:` inside an async "
-    "function, or by `with SyncSessionMemory.open(...) as memory:`"
-)
-
 MAX_SHARED = 8
 """A process keeps so many sessions that were opened read-only, those asked for most recently."""
 
 
 @dataclass(frozen=True)
 class Opening:
-    """Which session is opened, and how it is read; all as given to `SessionMemory.open`."""
+    """Which session is opened, and how it is read; all as given to `SessionMemory.open`.
 
-    location: Location = field(repr=False)
+    Attributes:
+        place: Is equal for all openings of one session.
+    """
+
+    location: Location = field(repr=False, compare=False)
     session_id: str
     namespace: str
     sections: Sequence[SectionSpec] | None
     given_counter: AnyCounter
     ranker: Ranker | None
+    place: Hashable = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        place = same_place(self.location), self.namespace, self.session_id
+        object.__setattr__(self, "place", place)
         if self.ranker is not None:
             check_instance(self.ranker, Ranker, "ranker")
 
@@ -86,84 +81,20 @@ class Opening:
             specs = stored_specs(recovered) or DEFAULT_SECTIONS
         return hydrate(recovered, specs, self.counter, self.ranker, read_only=read_only)
 
-    @property
-    def place(self) -> Hashable:
-        """Return a key that is equal for all openings of one session."""
-        return same_place(self.location), self.namespace, self.session_id
-
-    @property
-    def key(self) -> Hashable:
-        """Return a key that is equal for openings with the same arguments.
-
-        Objects are compared by identity.
-        """
-        specs = tuple(
-            (replace(spec, ranker=None, compaction=None), id(spec.ranker), id(spec.compaction))
-            for spec in self.sections or ()
-        )
-        given = self.given_counter
-        is_as_stored = self.sections is None
-        return (
-            self.place,
-            is_as_stored,
-            specs,
-            given if isinstance(given, str) else id(given),
-            id(self.ranker),
-        )
-
-
-class Unopened(AbstractAsyncContextManager[T]):
-    """A session that `async with` opens, once. Any other use raises NotOpenedError."""
-
-    def __init__(self, inner: AbstractAsyncContextManager[T]) -> None:
-        self._inner = inner
-
-    async def __aenter__(self) -> T:
-        return await self._inner.__aenter__()
-
-    async def __aexit__(self, *raised: Any) -> bool | None:
-        return await self._inner.__aexit__(*raised)
-
-    def __await__(self) -> NoReturn:
-        raise NotOpenedError(_HOW_TO_OPEN)
-
-    def __enter__(self) -> NoReturn:
-        raise NotOpenedError(_HOW_TO_OPEN)
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise NotOpenedError(_HOW_TO_OPEN)
-
-
-class UnopenedSync(AbstractContextManager[T]):
-    """A session that `with` opens, once. Any other use raises NotOpenedError."""
-
-    def __init__(self, inner: AbstractContextManager[T]) -> None:
-        self._inner = inner
-
-    def __enter__(self) -> T:
-        return self._inner.__enter__()
-
-    def __exit__(self, *raised: Any) -> bool | None:
-        return self._inner.__exit__(*raised)
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise NotOpenedError(_HOW_TO_OPEN)
-
-
-def unopened(function: Callable[P, AsyncIterator[T]]) -> Callable[P, Unopened[T]]:
-    """Return a function whose result is opened by `async with`, as `asynccontextmanager` does."""
-    opened = asynccontextmanager(function)
-    return wraps(function)(lambda *args, **kwargs: Unopened(opened(*args, **kwargs)))
-
 
 @dataclass
 class _Shared:
     lock: threading.Lock
-    opening: Opening  # keeps alive what the key names by identity
+    opening: Opening
     stored: Hashable = None
     held: tuple[SessionLog, Hydrated] | None = None
+
+
+def _are_equal(one: Opening, other: Opening) -> bool:
+    try:
+        return one == other
+    except ValueError:  # rankers that hold arrays have no equality
+        return False
 
 
 class SharedSessions:
@@ -175,17 +106,16 @@ class SharedSessions:
     """
 
     def __init__(self) -> None:
-        self._sessions: OrderedDict[Hashable, _Shared] = OrderedDict()
+        self._sessions: list[_Shared] = []  # the one asked for most recently is the last
         self._lock = threading.Lock()
 
     def read(self, opening: Opening) -> tuple[SessionLog, Hydrated]:
         """Return the session's log and its sections, which refuse changes."""
         with self._lock:
-            key = opening.key
-            shared = self._sessions.setdefault(key, _Shared(threading.Lock(), opening))
-            self._sessions.move_to_end(key)
-            while len(self._sessions) > MAX_SHARED:
-                self._sessions.popitem(last=False)
+            known = [each for each in self._sessions if _are_equal(each.opening, opening)]
+            shared = known[0] if known else _Shared(threading.Lock(), opening)
+            others = [each for each in self._sessions if each is not shared]
+            self._sessions = [*others, shared][-MAX_SHARED:]
         with shared.lock:
             stored = fingerprint(opening.location, opening.session_id, opening.namespace)
             if shared.held is None or shared.stored != stored:
@@ -200,12 +130,9 @@ class SharedSessions:
 
         Blocks that have it open keep it until they close.
         """
-        place = opening.place
         with self._lock:
-            for key in [
-                key for key, shared in self._sessions.items() if shared.opening.place == place
-            ]:
-                del self._sessions[key]
+            left = [each for each in self._sessions if each.opening.place != opening.place]
+            self._sessions = left
 
 
 SHARED_SESSIONS = SharedSessions()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kaosmem.arguments import Clock, check_clock
-from kaosmem.language.dates import PAST_CUES, PastCues
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,15 +13,10 @@ class SessionOptions:
 
     Args:
         clock: A function that returns aware times. The default is the computer's clock.
-        past_words: Words of one more language that ask about the past: lists under "previous",
-            "first", "ever" and "months". `*` stands for any letters.
         missing_ok: With `read_only`, an id that is not stored gives an empty session instead of
             NotFoundError.
         single_writer: No other process writes to the session, so the filesystem need not tell
             writers apart.
-
-    Raises:
-        InvalidArgumentError: If the words are not valid.
 
     >>> from datetime import UTC, datetime
     >>> from kaosmem import SessionMemory
@@ -34,17 +27,8 @@ class SessionOptions:
     """
 
     clock: Clock | None = None
-    past_words: Mapping[str, Sequence[str]] = field(default_factory=dict)
     missing_ok: bool = False
     single_writer: bool = False
-
-    def __post_init__(self) -> None:
-        PAST_CUES.including(self.past_words)
-
-    @property
-    def past_cues(self) -> PastCues:
-        """Return the words that ask about the past."""
-        return PAST_CUES.including(self.past_words)
 
     def clock_or(self, default: Clock) -> Clock:
         """Return the clock, or a default if none is given. Raises InvalidArgumentError."""

@@ -70,12 +70,6 @@ class Sessions:
     ) -> None:
         if not isinstance(idle_s, int | float) or not idle_s >= 0:
             raise InvalidArgumentError(f"idle_s is {shown_number(idle_s)}; give seconds from 0 on")
-        for name in ("read_only", "in_turn"):
-            if name in arguments:
-                raise InvalidArgumentError(
-                    f"{name} has no sense here: each turn saves, and turns wait for each other; "
-                    "leave it out"
-                )
         self._location = location
         self._namespace = check_name(namespace, "namespace")
         self._max_open = check_count(max_open, "max_open", least=1)
@@ -87,9 +81,6 @@ class Sessions:
         )  # the one used last is the last
         self._one_loop = OneLoop()
         self._is_closed = False
-
-    def __repr__(self) -> str:
-        return f"<Sessions of {self._namespace!r}: {len(self):,} open>"
 
     def __len__(self) -> int:
         return sum(each.memory is not None for each in self._sessions.values())

@@ -24,10 +24,8 @@ from kaosmem.session.archive import SessionArchive
 from kaosmem.session.at import MemoryAt
 from kaosmem.session.graph import Graph
 from kaosmem.session.memory import SessionMemory
-from kaosmem.session.opening import UnopenedSync
 from kaosmem.session.proposals import Proposals
 from kaosmem.session.saving.turns import TURNS_AROUND
-from kaosmem.session.windows import NamedWindows
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -227,12 +225,13 @@ def _opened(
 ) -> Callable[P, AbstractContextManager[SyncSessionMemory]]:
     """Return a function whose result is opened by `with`."""
 
+    @wraps(method)
     @contextmanager
     def opened(*args: P.args, **kwargs: P.kwargs) -> Iterator[SyncSessionMemory]:
         with _entered(lambda: method(*args, **kwargs)) as memory:
             yield SyncSessionMemory(memory)
 
-    return wraps(method)(lambda *args, **kwargs: UnopenedSync(opened(*args, **kwargs)))
+    return opened
 
 
 class SyncMemoryAt(_InLoop[MemoryAt]):
@@ -356,7 +355,7 @@ class SyncSessionMemory(_InLoop[SessionMemory]):
         return self._inner.graph
 
     @property
-    def windows(self) -> NamedWindows:
+    def windows(self) -> dict[str, int]:
         """The windows of the session by name."""
         return self._inner.windows
 

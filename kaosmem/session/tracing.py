@@ -73,7 +73,7 @@ class Replay:
         It is made anew, at the time of the turn, from the items as they are now.
         """
         session = self._session
-        query = Query.read(turn.query(self.known), lambda: turn.at, session.past_cues)
+        query = Query.read(turn.query(self.known), lambda: turn.at)
         given = turn.seen.get("filter")
         wanted = None if given is None else parse_filter(given)
         specs = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,8 +19,7 @@ from kaosmem.assembly.windows import (
     history_limit,
     without_thinking,
 )
-from kaosmem.errors import InvalidArgumentError
-from kaosmem.names import check_name, choices, shown
+from kaosmem.names import check_name
 from kaosmem.sections.operations import WindowTurn
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
@@ -28,10 +27,7 @@ from kaosmem.tokens.models import preserves_thinking
 from kaosmem.types import JSONDict, JSONValue
 
 _MAX_STORED_CHARS = 16 * 2**20
-"""A snapshot keeps windows of so many characters together. Others are packed anew after it."""
-
-_REMOVED = "removed"
-"""What a record says in place of a reason if the window was removed."""
+"""A snapshot keeps so many characters of windows, those continued last. Others are packed anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +79,12 @@ class Window:
 
 
 class Windows:
-    """The windows of one session by name, and the turns that are not saved yet."""
+    """The windows of one session, and the turns that are not saved yet.
+
+    Attributes:
+        held: The windows by name, the one continued last being the last.
+        journal: The turns that are not saved yet.
+    """
 
     def __init__(self, stored: Iterable[Mapping[str, Any]] = ()) -> None:
         self.held = {each["name"]: WindowState.from_dict(each) for each in stored}
@@ -98,11 +99,8 @@ class Windows:
         if "settings" not in turn and "ended" not in turn and name not in self.held:
             raise ValueError("a window goes on that never began")
         after = self.held.get(name, WindowState(name)).after(turn)
-        self.held = {other: window.beside(turn) for other, window in self.held.items()} | {
-            name: after
-        }
-        if after.ended == _REMOVED:
-            del self.held[name]
+        others = {each: self.held[each].beside(turn) for each in self.held if each != name}
+        self.held = {**others, name: after}
 
     def drain(self) -> list[WindowTurn]:
         """Return the turns since the last drain."""
@@ -117,14 +115,14 @@ class Windows:
         """
         stored: list[JSONValue] = []
         left = _MAX_STORED_CHARS
-        for window in self.held.values():
+        for window in reversed(self.held.values()):
             left -= len(window.text or "") + sum(map(len, window.messages))
             if not window.is_stored:
                 window = window.over(Rebased.UNSTORED)
             elif left < 0 or is_changed(window, sections, {}):
                 window = window.over(Rebased.FULL if left < 0 else Rebased.CHANGED)
             stored.append(window.to_dict())
-        return stored
+        return stored[::-1]
 
     def forget(self, item_ids: Collection[str]) -> set[str]:
         """End the windows that show forgotten items, and return their names.
@@ -144,14 +142,6 @@ class Windows:
         """Return the ids of the items that a window shows, none without a window."""
         window = self.held.get(name)
         return () if window is None else window.shown.keys()
-
-    def remove(self, name: str) -> None:
-        """Drop a window. Raises InvalidArgumentError for a name that no window has."""
-        window = self.held.get(name)
-        if window is None:
-            there = choices(name, self.held) if self.held else "there is none"
-            raise InvalidArgumentError(f"no window {shown(name)}; {there}")
-        self._take({"window": name, "epoch": window.epoch, "ended": _REMOVED})
 
     def turn(
         self,
@@ -235,15 +225,14 @@ class Windows:
         """
         mine = {turn["window"]: dict(turn) for turn in ours}
         erased = self._showing(forgotten, ours)
-        removed = {name for name, turn in mine.items() if turn.get("ended") == _REMOVED}
         others = {turn["window"] for turn in theirs}
         if stored is not None:
             changed = {name for name, each in stored.held.items() if self.held.get(name) != each}
             others |= changed - mine.keys()
         ended = erased | {name for name in mine if is_history_changed or name in others}
-        ended = (ended | others if has_replies else ended) - removed
-        self.journal = [turn for turn in mine.values() if turn["window"] in removed]
-        self.journal += [dict(turn) for turn in ours if turn["window"] not in ended | removed]
+        if has_replies:
+            ended |= others
+        self.journal = [dict(turn) for turn in ours if turn["window"] not in ended]
         followed: Sequence[Mapping[str, Any]] = self.journal
         if stored is None:
             followed = [turn for turn in theirs if turn["window"] not in mine]
@@ -277,40 +266,3 @@ def _visible_ids(window: WindowState) -> set[str]:
     """Return the ids of the items that a window shows, with and without the name of a source."""
     ids = set(window.shown)
     return ids | {item_id.partition("/")[2] for item_id in ids if "/" in item_id}
-
-
-class NamedWindows(Mapping[str, int]):
-    """The windows of a session by name, with the tokens of each one's last request.
-
-    A window that the next call packs anew whatever happens has 0 tokens. The mapping follows the
-    session.
-
-    Args:
-        windows: The windows of the session.
-        check_writable: Raises ReadOnlyError if the session cannot be changed.
-    """
-
-    def __init__(self, windows: Windows, *, check_writable: Callable[[], None]) -> None:
-        self._windows = windows
-        self._check_writable = check_writable
-
-    def __getitem__(self, name: str) -> int:
-        return self._windows.held[name].used
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._windows.held)
-
-    def __len__(self) -> int:
-        return len(self._windows.held)
-
-    def __repr__(self) -> str:
-        return repr(dict(self))
-
-    def remove(self, name: str) -> None:
-        """Remove a window: its state is dropped with the next save. Its items and messages stay.
-
-        A later call with the same name begins a new window. Raises InvalidArgumentError for an
-        unknown name.
-        """
-        self._check_writable()
-        self._windows.remove(name)

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
-from kaosmem.arguments import STRICT_JSON, JSONObject, JSONValue, check_json, check_text, json_text
+from kaosmem.arguments import (
+    STRICT_JSON,
+    JSONObject,
+    JSONValue,
+    check_text,
+    checked_json_text,
+    json_text,
+)
 from kaosmem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -75,9 +82,6 @@ class ThinkingBlock(_Block):
     type: Literal["thinking"] = "thinking"
     provider: str = "anthropic"
     extra: str = ""
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {len(self.thinking):,} characters>"
 
     @property
     def is_sealed(self) -> bool:
@@ -190,9 +194,6 @@ class OpaqueBlock(_Block):
                 "an opaque block has data that is no JSON object of its kind; give the provider's "
                 "part as JSON text"
             )
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {len(self.data):,} characters>"
 
 
 ResultContent: TypeAlias = str | tuple[TextBlock | ImageBlock | DocumentBlock | OpaqueBlock, ...]
@@ -321,11 +322,8 @@ def check_content(content: str | Iterable[ContentBlock | JSONObject]) -> Content
             f"content is a {type(content).__name__}; give a str or content blocks, such as "
             "TextBlock"
         ) from None
-    for index, block in enumerate(given):
-        for name, text in _texts(block):
-            check_text(text, f"block {index} of content, {name},")
     try:
-        return _adapter().validate_python(given)
+        checked = _adapter().validate_python(given)
     except ValueError as error:
         if hasattr(error, "errors"):
             reason = _reason(error.errors()[0])
@@ -334,14 +332,17 @@ def check_content(content: str | Iterable[ContentBlock | JSONObject]) -> Content
         raise InvalidArgumentError(
             f"content is neither a str nor content blocks: {reason}"
         ) from None
-
-
-_LARGEST = (1 << 4_095) - 1
-"""The largest integer in the arguments of a call. They are kept as text."""
+    try:
+        _adapter().dump_json(checked)
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"content has a text that UTF-8 cannot hold: {error}; decode it with errors='replace'"
+        ) from None
+    return checked
 
 
 def _arguments(given: JSONObject) -> str:
-    return json_text(check_json(given, "arguments of a tool call", largest=_LARGEST))
+    return checked_json_text(given, "arguments of a tool call")
 
 
 def _with_arguments(block: Any) -> Any:
@@ -378,20 +379,6 @@ def content_json(content: Content) -> JSONValue:
     if isinstance(content, str):
         return content
     return list(_adapter().dump_python(content))
-
-
-def _texts(block: object) -> Iterator[tuple[str, str]]:
-    """Yield the texts in a block, and in blocks within it, each with the name of its field."""
-    slots = getattr(block, "__slots__", ())
-    fields: Iterable[tuple[str, Any]] = ((name, getattr(block, name)) for name in slots)
-    if isinstance(block, Mapping):
-        fields = block.items()
-    for name, value in fields:
-        if isinstance(value, str):
-            yield name, value
-        elif isinstance(value, list | tuple):
-            for inner in value:
-                yield from _texts(inner)
 
 
 @cache

@@ -94,10 +94,6 @@ class WindowMachine(RuleBasedStateMachine):
         self.world.say()
         self.world.call(budget=2_500)
 
-    @rule(window=_windows)
-    def remove_window(self, window):
-        self.world.remove_window(window)
-
     @rule()
     def reopen(self):
         self.world.reopen()

@@ -414,41 +414,21 @@ async def test_an_attached_conversation_that_begins_again():
     assert (await ask(memory)).rebased == "history"
 
 
-async def test_windows_are_listed_and_removed():
-    """A removed window is gone from the session and its files, and another writer of it packs it anew."""
-    memory = SessionMemory.test_mode()
-    used = (await ask(memory, "Hello")).used
-    await ask(memory, window="side")
-    assert memory.windows == {"main": used, "side": used}
-    await memory.save()
-    async with SessionMemory.open(memory.admin.fs, memory.admin.session_id) as other:
-        memory.windows.remove("main")
-        with pytest.raises(InvalidArgumentError, match="no window 'main'; use one of side"):
-            memory.windows.remove("main")
-        await memory.save()
-        assert (await ask(other, "And now?")).rebased is None
-        await other.save()
-        assert (await ask(other)).rebased == "writers"
-        other.windows.remove("main")
-    async with SessionMemory.open(memory.admin.fs, memory.admin.session_id) as again:
-        assert set(again.windows) == {"side"}
-        assert (await ask(again)).rebased == "new"
-
-
-async def test_a_removed_window_stays_removed_while_others_go_on():
-    """Its removal wins over a turn that another writer saved first."""
+async def test_a_snapshot_keeps_the_windows_that_were_continued_last(monkeypatch):
+    """The window of an ended task makes way for the one that goes on."""
+    monkeypatch.setattr("kaosmem.persistence.log.MIN_LOG_BYTES", 1)  # a snapshot after each save
+    monkeypatch.setattr("kaosmem.session.windows._MAX_STORED_CHARS", 100)
     memory = SessionMemory.test_mode()
     await ask(memory, "Hello")
+    side = (await ask(memory, window="side")).used
+    used = (await ask(memory, "And now?")).used
+    assert list(memory.windows.items()) == [("side", side), ("main", used)]
     await memory.save()
-    async with SessionMemory.open(memory.admin.fs, memory.admin.session_id) as other:
-        await ask(other, "And now?")
-        await other.save()
-        await ask(memory)
-        memory.windows.remove("main")
-        await memory.save()
-        assert memory.windows == {}
-        await other.admin.refresh()
-        assert other.windows == {}
+    await memory.admin.close()
+    async with SessionMemory.open(memory.admin.fs, memory.admin.session_id) as again:
+        assert again.windows == {"side": 0, "main": used}
+        assert (await ask(again, "And now?")).rebased is None
+        assert (await ask(again, window="side")).rebased == "full"
 
 
 @pytest.mark.parametrize("closes", [False, True])

@@ -168,12 +168,6 @@ class World:
         elif after:
             getattr(self, after)(new_id)
 
-    def remove_window(self, name):
-        """Remove a window if there is one of this name."""
-        if name in self.memory.windows:
-            self.memory.windows.remove(name)
-            self.sent.pop(name, None)
-
     def save(self):
         self.runner.run(self.memory.save())
 

@@ -271,7 +271,7 @@ def test_a_result_in_a_field_of_another_api_is_refused(field):
 )
 def test_a_result_that_json_cannot_hold_is_refused(name, part):
     message = {"role": "user", "content" if name == "bedrock" else "parts": [part]}
-    with pytest.raises(InvalidArgumentError, match=r"\['rent'\] is nan"):
+    with pytest.raises(InvalidArgumentError, match="is nothing that JSON can hold"):
         parse_message(message, name)
 
 

@@ -737,24 +737,6 @@ async def test_a_folder_that_cannot_be_listed_keeps_its_passages(into, monkeypat
     assert (report.items_added, report.items_removed) == (0, 0)
 
 
-async def test_a_part_that_cannot_be_read_is_named_by_each_run(tmp_path):
-    """A broken line is named until it is mended, though the file is not read again."""
-    path = tmp_path / "log.jsonl"
-    lines = [json.dumps({"text": f"Record {number}."}) for number in range(20)]
-    lines[3] = '{"text":'
-    path.write_text("\n".join(lines))
-    memory = SessionMemory.test_mode()
-    first = await memory.ingest(tmp_path)
-    assert [skipped.source for skipped in first.skipped] == ["log.jsonl#L4"]
-    second = await memory.ingest(tmp_path)
-    assert (second.unchanged, second.skipped) == (("log.jsonl",), first.skipped)
-    lines[3] = json.dumps({"text": "Mended at last."})
-    path.write_text("\n".join(lines))
-    for counted in ("changed", "unchanged"):
-        report = await memory.ingest(tmp_path)
-        assert (getattr(report, counted), report.skipped) == (("log.jsonl",), ())
-
-
 async def test_of_a_file_that_has_changed_in_part_the_version_is_known(tmp_path):
     """After one of its passages has changed, it is not read again until it changes again."""
     paragraphs = [f"Paragraph {number}. " + "word " * 200 for number in range(5)]

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from kaosmem import (
     BM25Ranker,
-    InvalidArgumentError,
     LinearRanker,
     Query,
     Reason,
@@ -18,7 +17,7 @@ from kaosmem import (
     SessionOptions,
 )
 from kaosmem.language.analysis import STOP_WORDS_OF
-from kaosmem.language.dates import PAST_CUES, Period, day_of
+from kaosmem.language.dates import Period, day_of, past_question
 from kaosmem.language.tables import tables_by_language
 from kaosmem.types.items import Item
 from kaosmem.types.versions import in_order
@@ -229,7 +228,7 @@ def test_among_many_items_of_a_period_the_match_comes_first(period, seed, ranker
 def test_words_ask_about_the_past(query, which):
     """Words such as "before" do in each language, in capitals too."""
     for text in (query, query.upper()):
-        question = PAST_CUES.read(text)
+        question = past_question(text)
         assert which in question.which
 
 
@@ -255,7 +254,7 @@ def test_words_ask_about_the_past(query, which):
     ],
 )
 def test_a_question_about_now_has_no_such_words(query):
-    assert PAST_CUES.read(query) is None
+    assert past_question(query) is None
 
 
 @pytest.mark.parametrize(
@@ -281,38 +280,13 @@ def test_a_question_about_now_has_no_such_words(query):
     ],
 )
 def test_dates_ask_about_their_days(query, first, last):
-    question = PAST_CUES.read(query)
+    question = past_question(query)
     assert question.periods == (Period(date.fromisoformat(first), date.fromisoformat(last)),)
 
 
 def test_each_language_with_stop_words_has_cues():
     """Nobody can add stop words of a language without words about the past."""
     assert STOP_WORDS_OF.keys() <= tables_by_language("time_words").keys()
-
-
-def test_users_add_a_language_to_a_copy():
-    """The cues that kaosmem has stay as they are; months of the new language make dates."""
-    months = (
-        "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre "
-        "dicembre"
-    ).split()
-    cues = SessionOptions(past_words={"previous": ["prima"], "months": months}).past_cues
-    found = cues.read("Dove abitava prima, a giugno 2023?")
-    assert found.which == {"previous"}
-    assert [each.isoformat() for each in found.periods[0]] == ["2023-06-01", "2023-06-30"]
-    assert PAST_CUES.read("Dove abitava prima?") is None
-    assert SessionOptions().past_cues is PAST_CUES
-
-
-def test_wrong_words_are_refused():
-    """One text is no list, a blank is no word, and a year has twelve months."""
-    for given_words in ("before", ["before", ""], [7], ["*"]):
-        with pytest.raises(InvalidArgumentError, match=r"'previous': .*; give lists of words"):
-            SessionOptions(past_words={"previous": given_words})
-    with pytest.raises(InvalidArgumentError, match="not 12 months"):
-        SessionOptions(past_words={"months": ["may"]})
-    with pytest.raises(InvalidArgumentError, match="under previous, first, ever, months"):
-        SessionOptions(past_words={"before": ["avant"]})
 
 
 def day(number):
@@ -343,7 +317,7 @@ VERSIONS = in_order(
 )
 def test_a_question_chooses_versions(query, found, chosen):
     """It chooses those that held at its dates, else those that its words ask for and those that match it."""
-    question = PAST_CUES.read(query)
+    question = past_question(query)
     assert "".join(each.item for each in question.choose(VERSIONS, found)) == chosen
 
 
@@ -353,7 +327,7 @@ def test_a_question_chooses_versions(query, found, chosen):
 )
 def test_any_text_can_be_read(query):
     """No period ends before it begins, and choosing never chooses the current version."""
-    question = PAST_CUES.read(query)
+    question = past_question(query)
     if question is not None:
         assert all(first <= last for first, last in question.periods)
         assert VERSIONS[-1] not in question.choose(VERSIONS, "abcd")

@@ -182,11 +182,11 @@ class GraphMachine(RuleBasedStateMachine):
     def remove_relationship(self, relationship):
         key = (relationship.source, relationship.target, relationship.type)
         if key in self.model.relationships:
-            self.memory.graph.remove(relationships=[relationship])
+            self.memory.graph.remove(relationships=[relationship.id])
             del self.model.relationships[key]
         else:
             with pytest.raises(NotFoundError):
-                self.memory.graph.remove(relationships=[relationship])
+                self.memory.graph.remove(relationships=[relationship.id])
 
     @rule(entity_id=ends)
     def remove_the_item_of_an_entity_alone(self, entity_id):
@@ -243,7 +243,7 @@ class GraphMachine(RuleBasedStateMachine):
         } == expected
         count = self.memory.admin.counter
         assert self.memory["graph"].used == sum(count(item.text) for item in self.memory["graph"])
-        assert len(self.memory.graph) == len(expected)
+        assert len(list(self.memory.graph)) == len(expected)
         assert set(self.memory.graph) == {
             *self.model.entities.values(),
             *self.model.relationships.values(),
@@ -308,13 +308,13 @@ async def test_properties_and_ids_are_kept(tmp_path):
             "acme",
             "beta",
         }
-        memory.graph.remove(relationships="job-1")
-        memory.graph.remove(relationships=[jobs[2]])
+        memory.graph.remove(relationships=["job-1"])
+        memory.graph.remove(relationships=[jobs[2].id])
         assert [each.id for each in memory.graph.neighbors("ann").relationships] == ["job-2"]
         with pytest.raises(NotFoundError, match="no relationship 'job-1' in this graph"):
             memory.graph.remove(relationships=["job-2", "job-1"])
     async with SessionMemory.open(tmp_path, "s", read_only=True) as frozen:
-        assert len(frozen.graph) == 2
+        assert len(list(frozen.graph)) == 2
         with pytest.raises(ReadOnlyError):
             frozen.graph.add([Entity("new")])
         with pytest.raises(ReadOnlyError):
@@ -364,17 +364,17 @@ LINK = {"source": "a", "target": "b", "type": "owns"}
         ({"id": "  "}, InvalidNameError, "white space"),
         ({"id": "a\nb"}, InvalidNameError, "control"),
         ({"id": 3}, InvalidNameError, "entity id 3"),
-        ({"name": "Alpha"}, InvalidArgumentError, "give an id"),
-        ({"id": "a", "nam": "Alpha"}, InvalidArgumentError, "unknown field; there are id, name"),
+        ({"name": "Alpha"}, InvalidArgumentError, "no Entity of a graph; give one"),
+        ({"id": "a", "nam": "Alpha"}, InvalidArgumentError, "its fields: id, name"),
         ({"id": "a", "name": 3}, InvalidArgumentError, "name of entity 'a' is a int"),
         ({"id": "a", "aliases": "Alpha"}, InvalidArgumentError, "list of names"),
         ({"id": "a", "aliases": [3]}, InvalidArgumentError, "alias"),
         ({"id": "a", "description": "\ud800"}, InvalidArgumentError, "surrogate"),
-        ("a", InvalidArgumentError, "instance of Entity"),
-        ({"source": "a", "target": "b"}, InvalidArgumentError, "give source, target and type"),
+        ("a", InvalidArgumentError, "no Entity of a graph"),
+        ({"source": "a", "target": "b"}, InvalidArgumentError, "no Relationship of a graph"),
         ({"source": "a", "target": "b", "type": ""}, InvalidNameError, "relationship type ''"),
         ({"source": "", "target": "b", "type": "owns"}, InvalidNameError, "relationship source ''"),
-        (LINK | {"weight": 1}, InvalidArgumentError, "unknown field; there are "),
+        (LINK | {"weight": 1}, InvalidArgumentError, "its fields: source, target"),
         (LINK | {"description": None}, InvalidArgumentError, "description"),
     ],
 )
@@ -715,11 +715,7 @@ async def test_a_graph_may_stand_in_the_system_message():
 def test_looking_at_a_graph():
     memory = SessionMemory.test_mode()
     graph = memory.graph
-    assert repr(graph) == "<Graph 'graph': 0 entities, 0 relationships, 0 tokens>"
     graph.add([Entity("a", "Alpha")], [Relationship("a", "b", "owns")])
-    assert (
-        repr(graph) == f"<Graph 'graph': 1 entities, 1 relationships, {memory.admin.used} tokens>"
-    )
     assert "a" in graph
     assert "b" not in graph
     assert graph.entity("b") is None
@@ -748,44 +744,3 @@ def test_a_relationship_begins_and_ends_with_a_year_or_a_month(begin, end, shown
 def test_an_end_that_is_no_time_is_refused(end):
     with pytest.raises(InvalidArgumentError, match=r"valid_until is .+ give a time"):
         Relationship("ann", "acme", "works at", properties={"valid_until": end})
-
-
-async def test_as_of_shows_the_relationships_that_held_then(tmp_path):
-    """Their own interval counts, not when the session was told; the ends that it names are shown with them."""
-    async with SessionMemory.open(str(tmp_path), "s", counter="estimate") as memory:
-        jobs = [
-            Relationship(
-                "ann",
-                "acme",
-                "works at",
-                properties={"valid_from": "2019-05-01", "valid_until": "2023-02-01"},
-            ),
-            Relationship(
-                "ann", "beta", "works at", properties={"valid_from": "2023-02-01T00:00:00+02:00"}
-            ),
-            Relationship("acme", "oslo", "based in", properties={"valid_until": "2021-01-01"}),
-        ]
-        memory.graph.add([{"id": "ann", "name": "Ann Smith"}, {"id": "acme"}, {"id": "beta"}], jobs)
-        memory.graph.add([{"id": "rome", "name": "Rome"}])
-        await memory.save()
-        for as_of, expected in (
-            ("2018-01-01", {"acme", "Acme's seat"}),
-            ("2019-05-01", {"Ann Smith", "acme", "Acme job", "Acme's seat"}),
-            ("2023-01-31", {"Ann Smith", "acme", "Acme job"}),
-            ("2023-02-01", {"Ann Smith", "beta", "Beta job"}),
-        ):
-            context = await memory.at(as_of=as_of).assemble_context(
-                "Where does Ann Smith work?", budget=2_000
-            )
-            names = dict(
-                zip(
-                    (each.item_id for each in jobs),
-                    ("Acme job", "Beta job", "Acme's seat"),
-                    strict=True,
-                )
-            )
-            shown = {names.get(item.id, item.text) for item in context.items}
-            assert shown == expected, as_of
-        memory.graph.remove(relationships=[jobs[0]])
-        context = await memory.at(as_of="2020-01-01").assemble_context("Ann", budget=2_000)
-        assert jobs[0].item_id in {item.id for item in context.items}  # it ended today

@@ -239,7 +239,7 @@ async def test_a_relationship_that_is_not_there_is_not_described():
     memory = await with_graph()
     shown = told(
         await refusal(
-            lambda: memory.graph.remove(relationships=[Relationship("a", "c", "knows", CONTENT)])
+            lambda: memory.graph.remove(relationships=[Relationship("a", "c", "knows", CONTENT).id])
         )
     )
     assert "knows" in shown

@@ -7,11 +7,19 @@ import pickle
 import shutil
 import weakref
 from contextlib import contextmanager
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, dataclass, replace
 
+import numpy as np
 import pytest
 
-from kaosmem import CorruptionError, Item, SessionMemory
+from kaosmem import (
+    DEFAULT_SECTIONS,
+    BM25Ranker,
+    CorruptionError,
+    Item,
+    SectionSpec,
+    SessionMemory,
+)
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.persistence.files.lines import encode_line
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
@@ -253,3 +261,32 @@ async def test_a_session_that_others_made_anew_is_read_anew(tmp_path, kind):
             assert [item.text for item in memory["documents"]] == [f"The rent is {rent} euros."]
     assert sizes[0] == sizes[1]
     assert sizes[2] == sizes[3]
+
+
+@dataclass(frozen=True)
+class RankerWithArray:
+    """A ranker that equals no other one: NumPy compares arrays place by place."""
+
+    weights: np.ndarray
+    name: str = "with array"
+
+    def index(self):
+        return BM25Ranker().index()
+
+
+async def test_equal_openings_share_a_read_only_session(tmp_path):
+    """Specs and rankers are compared by their values, and a ranker without equality by itself."""
+    async with SessionMemory.open(tmp_path, "room") as memory:
+        memory.add("documents", "Notice is thirty days.")
+    weights = RankerWithArray(np.zeros(2)), RankerWithArray(np.zeros(2))
+    held = []
+    for ranker in (BM25Ranker(), BM25Ranker(), weights[0], weights[0], weights[1]):
+        sections = (*DEFAULT_SECTIONS, SectionSpec("notes", 100))
+        opening = SessionMemory.open(
+            tmp_path, "room", sections=sections, ranker=ranker, read_only=True
+        )
+        async with opening as memory:
+            held.append(memory["documents"])
+    assert held[0] is held[1]
+    assert held[2] is held[3]
+    assert len({*map(id, held)}) == 3

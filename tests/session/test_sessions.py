@@ -176,7 +176,7 @@ async def test_a_turn_in_a_second_event_loop_at_the_same_time_is_refused(tmp_pat
 
 
 async def test_wrong_arguments_are_refused(tmp_path):
-    for wrong in ({"max_open": 0}, {"idle_s": -1}, {"read_only": True}, {"in_turn": True}):
+    for wrong in ({"max_open": 0}, {"idle_s": -1}):
         with pytest.raises(InvalidArgumentError):
             Sessions(tmp_path, **wrong)
     async with Sessions(tmp_path) as sessions:

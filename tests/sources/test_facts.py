@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import SessionMemory, SessionOptions
-from kaosmem.language.dates import PAST_CUES
+from kaosmem.language.dates import past_question
 from kaosmem.language.query import Query
 from kaosmem.sources import FactSource
 from kaosmem.stores import InMemoryLongTermMemory
@@ -311,6 +311,6 @@ def test_no_replaced_version_is_shown_without_its_successor(told, query, budget)
         for key in {item.key for item in items if item.key}:
             of_key = [item.id for item in items if item.key == key]
             assert of_key[-1] == f"facts/{(await facts.versions('a', key))[-1].item.id}"
-            assert len(of_key) == 1 or PAST_CUES.read(query) is not None
+            assert len(of_key) == 1 or past_question(query) is not None
 
     asyncio.run(main())

@@ -118,7 +118,7 @@ class KnowledgeGraph:
             if relationship.item_id in self._memory:
                 check_remembered(self._memory["graph"].peek(relationship.item_id))
                 found[relationship.item_id] = relationship
-        self._graph.remove(relationships=found.values())
+        self._graph.remove(relationships=[each.id for each in found.values()])
         return _deleted(len(found), len(relations), "relations")
 
     def read_graph(self) -> JSONDict:

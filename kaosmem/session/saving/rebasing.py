@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
+from kaosmem.display import listed
 from kaosmem.errors import (
     ConflictError,
     DuplicateError,
@@ -37,7 +38,6 @@ from kaosmem.sections.substitution import Forgotten, derived_from
 from kaosmem.session.saving.hydration import Hydrated, operation_of
 from kaosmem.types import JSONObject
 from kaosmem.types.content import ThinkingBlock
-from kaosmem.types.items import Item
 
 _SHOWN_CLASHES = 3
 
@@ -48,23 +48,22 @@ class Theirs:
 
     Attributes:
         operations: In order, none if the log no longer tells.
-        touched: The items that they changed, as the last change left each: None in the place of an
-            item that was taken out. None if the log no longer tells.
+        touched: The ids of the items that they changed, None if the log no longer tells.
         stored: The session as the log has it now, if it was read.
     """
 
     operations: Sequence[Operation]
-    touched: Mapping[str, Item | None] | None
+    touched: Set[str] | None
     stored: Hydrated | None
 
     @classmethod
     def read(cls, log_changes: LogChanges, rehydrate: Callable[[Recovered], Hydrated]) -> Theirs:
         """Return the changes that a log told, and the session if the log was read as a whole."""
         operations = [*map(operation_of, log_changes.records or ())]
-        touched: dict[str, Item | None] = {}
+        touched: set[str] = set()
         for each in operations:
             if isinstance(each, SectionOperation):
-                touched |= each.touched
+                touched.update(each.touched)
         return cls(
             operations,
             None if log_changes.records is None else touched,
@@ -112,7 +111,7 @@ def rebase(
     ours = [change for change in ours if not isinstance(change, Forget)]
     told = ours
     ours = _not_formed_twice(ours, stored, forgotten)
-    _check_clashes(sections, ours, touched)
+    _check_clashes(ours, touched)
     _check_sources(ours, forgotten)
     kept: list[Operation] = []
     for name in stored.keys() & sections.keys():
@@ -269,27 +268,28 @@ def is_reply(change: Operation) -> bool:
     )
 
 
-def _check_clashes(
-    sections: Mapping[str, Section],
-    ours: Sequence[SectionOperation],
-    touched: Mapping[str, Item | None] | None,
-) -> None:
+def _check_clashes(ours: Sequence[SectionOperation], touched: Container[str] | None) -> None:
     """Raise ConflictError where both rewrote the same item."""
-    removed = {
-        each.id: each.section for each in ours if isinstance(each, Remove) and not each.expired
-    }
-    rewritten = removed | {each.item.id: each.section for each in ours if isinstance(each, Update)}
-    added = {each.item.id: each.section for each in ours if isinstance(each, Add)}
+    rewritten = []
+    added = []
+    for each in ours:
+        if isinstance(each, Update):
+            rewritten.append(each.item.id)
+        elif isinstance(each, Remove) and not each.expired:
+            rewritten.append(each.id)
+        elif isinstance(each, Add):
+            added.append(each.item.id)
     if touched is None and rewritten:
         raise ConflictError(
             "others have committed so much since the session was read that the log no longer tells "
-            "what; "
-            "open it again and repeat the change"
+            "what; open it again and repeat the change"
         )
-    touched = touched or {}
-    clashing = [item_id for item_id in (*rewritten, *added) if item_id in touched]
+    clashing = [item_id for item_id in (*rewritten, *added) if item_id in (touched or ())]
     if clashing:
-        raise _clash({**added, **rewritten}, clashing, touched, sections)
+        raise ConflictError(
+            f"another writer has changed {listed([*map(shown, clashing)], _SHOWN_CLASHES)} too, so "
+            "nothing was written; open the session again and repeat the change"
+        )
 
 
 def _check_ids(ours: Sequence[SectionOperation], stored: Mapping[str, Section]) -> None:
@@ -317,23 +317,3 @@ def _check_sources(ours: Sequence[SectionOperation], forgotten: Container[str]) 
                 f"item {shown(change.item.id)} is derived from what another writer has forgotten; "
                 "open the session again and go on without it"
             )
-
-
-def _clash(
-    ours: Mapping[str, str],
-    clashing: Sequence[str],
-    theirs: Mapping[str, Item | None],
-    sections: Mapping[str, Section],
-) -> ConflictError:
-    versions = []
-    for item_id in clashing:
-        section = sections[ours[item_id]]
-        versions.append((section.peek(item_id) if item_id in section else None, theirs[item_id]))
-    more = f" and {len(clashing) - _SHOWN_CLASHES} more" if len(clashing) > _SHOWN_CLASHES else ""
-    return ConflictError(
-        f"another writer has changed {', '.join(map(shown, clashing[:_SHOWN_CLASHES]))}{more} too, "
-        "so nothing was "
-        "written; the error's versions holds ours and theirs; open the session again and repeat "
-        "the change",
-        versions=versions,
-    )
