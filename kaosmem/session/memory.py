@@ -442,6 +442,12 @@ class SessionMemory:
                 with suppress(SectionFullError):
                     return target.add_shortened(item, copy, new_id=factory.free_id)
             raise
+        if item.key is not None and target.current_id(item.key) is None:
+            self._session.note(
+                f"the item {item.id!r} is not shown as the current version of {item.key!r}: it is "
+                "older than a version that was removed; if that one was wrong, forget it, and add "
+                "the item again"
+            )
         return item
 
     def add_many(

@@ -350,3 +350,21 @@ async def test_an_evicted_fact_is_recalled_while_a_small_section_fits_whole():
     for budget in (40, 4_000):
         context = await memory.assemble_context("Where does Ann live?", budget=budget)
         assert "Ann lives in Bergen." in context.text
+
+
+async def test_a_notice_names_a_version_that_is_older_than_a_removed_one():
+    """Who takes back a wrong fact by `remove` and adds the right one learns why it is not shown, and how it is."""
+    memory = SessionMemory.test_mode()
+    wrong = memory.add(
+        "findings", "Ann lives in Bergen.", key="home", metadata={"timestamp": "2023-01-01"}
+    )
+    memory.remove(wrong.id)
+    right = {"key": "home", "metadata": {"timestamp": "2022-01-01"}}
+    hidden = memory.add("findings", "Ann lives in Oslo.", **right)
+    (notice,) = memory.notices
+    assert repr(hidden.id) in notice
+    await memory.forget(wrong.id)
+    memory.add("findings", "Ann lives in Oslo.", **right)
+    context = await memory.assemble_context("Where does Ann live?", budget=200)
+    assert "Ann lives in Oslo." in context.text
+    assert memory.notices == (notice,)
