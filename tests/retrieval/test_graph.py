@@ -744,3 +744,44 @@ def test_a_relationship_begins_and_ends_with_a_year_or_a_month(begin, end, shown
 def test_an_end_that_is_no_time_is_refused(end):
     with pytest.raises(InvalidArgumentError, match=r"valid_until is .+ give a time"):
         Relationship("ann", "acme", "works at", properties={"valid_until": end})
+
+
+async def test_as_of_shows_the_relationships_that_held_then(tmp_path):
+    """Their own interval counts, not when the session was told; the ends that it names are shown with them."""
+    async with SessionMemory.open(str(tmp_path), "s", counter="estimate") as memory:
+        jobs = [
+            Relationship(
+                "ann",
+                "acme",
+                "works at",
+                properties={"valid_from": "2019-05-01", "valid_until": "2023-02-01"},
+            ),
+            Relationship(
+                "ann", "beta", "works at", properties={"valid_from": "2023-02-01T00:00:00+02:00"}
+            ),
+            Relationship("acme", "oslo", "based in", properties={"valid_until": "2021-01-01"}),
+        ]
+        memory.graph.add([{"id": "ann", "name": "Ann Smith"}, {"id": "acme"}, {"id": "beta"}], jobs)
+        memory.graph.add([{"id": "rome", "name": "Rome"}])
+        await memory.save()
+        for as_of, expected in (
+            ("2018-01-01", {"acme", "Acme's seat"}),
+            ("2019-05-01", {"Ann Smith", "acme", "Acme job", "Acme's seat"}),
+            ("2023-01-31", {"Ann Smith", "acme", "Acme job"}),
+            ("2023-02-01", {"Ann Smith", "beta", "Beta job"}),
+        ):
+            context = await memory.at(as_of=as_of).assemble_context(
+                "Where does Ann Smith work?", budget=2_000
+            )
+            names = dict(
+                zip(
+                    (each.item_id for each in jobs),
+                    ("Acme job", "Beta job", "Acme's seat"),
+                    strict=True,
+                )
+            )
+            shown = {names.get(item.id, item.text) for item in context.items}
+            assert shown == expected, as_of
+        memory.graph.remove(relationships=[jobs[0].id])
+        context = await memory.at(as_of="2020-01-01").assemble_context("Ann", budget=2_000)
+        assert jobs[0].item_id in {item.id for item in context.items}  # it ended today

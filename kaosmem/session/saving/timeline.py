@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from kaosmem.entities import Entity, Relationship, part_of
 from kaosmem.sections.archive import Archived
 from kaosmem.sections.section import Section
 from kaosmem.sections.substitution import Replaced
 from kaosmem.types.items import Item
-from kaosmem.types.versions import Version, in_order
+from kaosmem.types.versions import Interval, Version, in_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +125,7 @@ def section_at(
         if as_of is not None or not all(end and (now is None or end <= now) for end in ends):
             chosen += [version for version in versions if not version.is_taken_back]
     if as_of is not None:
-        held = [version for version in chosen if version.holds_at(as_of)]
-        chosen = [replace(version, valid_until=None) for version in held]
+        chosen = [replace(version, valid_until=None) for version in _held_at(as_of, chosen)]
     chosen.sort(key=lambda version: version.item.order)
     newest = {
         version.item.item.id: version for version in chosen
@@ -139,3 +139,32 @@ def section_at(
             end = None
         then.put_back(version.item.item, end)
     return then
+
+
+def _held_at(time: datetime, versions: Iterable[Version[ToldItem]]) -> list[Version[ToldItem]]:
+    """Return the versions that held at a time.
+
+    A relationship holds as its properties `valid_from` and `valid_until` say. Its ends hold as long
+    as it does, unless they have a timestamp.
+    """
+    held = []
+    entities = []
+    ends: set[str] = set()
+    for version in versions:
+        part = part_of(version.item.item.metadata)
+        begin = version.valid_from
+        if isinstance(part, Relationship) and part.validity != Interval():
+            if not part.validity.covers(time):
+                continue
+            begin = time  # an end that is not stated is open
+        if replace(version, valid_from=begin).holds_at(time):
+            held.append(version)
+            if isinstance(part, Relationship):
+                ends |= {part.source, part.target}
+        elif isinstance(part, Entity) and version.item.item.stated_from is None:
+            entities.append((part.id, version))
+    return held + [
+        version
+        for entity, version in entities
+        if entity in ends and replace(version, valid_from=time).holds_at(time)
+    ]
