@@ -202,11 +202,18 @@ def _test(
     )
 
 
-def _conditions(wanted: Any) -> Any:
+def _conditions(wanted: object) -> Iterable[tuple[str, object]]:
     """Return the conditions on a field, given as a mapping or as the value that it must equal."""
-    keys = wanted if isinstance(wanted, Mapping) else ()
-    if any(isinstance(key, str) and key.startswith("$") for key in keys):
+    if not isinstance(wanted, Mapping):
+        return (("$eq", wanted),)
+    if any(isinstance(key, str) and key.startswith("$") for key in wanted):
         return wanted.items()
+    slips = [f"${key}" for key in wanted]
+    if slips and set(slips) <= {*CONDITIONS}:
+        raise InvalidArgumentError(
+            f"a filter has the condition {slips[0][1:]!r}; did you mean {slips[0]!r}? An object with "
+            "this key is given as {'$eq': ...}"
+        )
     return (("$eq", wanted),)
 
 

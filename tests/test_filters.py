@@ -32,6 +32,7 @@ from kaosmem.stores import InMemoryLongTermMemory
         ({"$nor": []}, r"\$and, \$or, \$not"),
         ({"year": {"$around": 5}}, r"use one of \$eq"),
         ({"year": {"$gt": 5, "plain": 6}}, r"use one of \$eq"),
+        ({"year": {"gte": 2021}}, r"did you mean '\$gte'\? An object"),
         ({"year": {"$gt": None}}, "a number or a text"),
         ({"year": {"$exists": 1}}, "True or False"),
         ({"year": {"$in": "2021"}}, "takes a list"),
