@@ -53,7 +53,7 @@ from kaosmem.persistence.recovery import (
 )
 from kaosmem.persistence.steps import List, Read, ReadNote, Steps
 
-_OLDER_ITEMS = "an item that they changed is as it was before"
+_OLDER_ITEMS = "an item that was changed there is as it was before"
 
 
 def salvage(cause: CorruptionError, session: str = "") -> Steps[Recovered]:

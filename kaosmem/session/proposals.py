@@ -34,12 +34,15 @@ class Proposals:
     >>> [(item.metadata["proposal"]["doubt"], item.text) for item in memory.proposals]
     [('review', 'I live in Oslo.')]
     >>> accepted = memory.proposals.accept(next(iter(memory.proposals)).id)
-    >>> len(memory.proposals), memory.proposals.refused
-    (0, {})
+    >>> memory.proposals
+    <Proposals: 0 open, 0 refused>
     """
 
     def __init__(self, session: OpenSession) -> None:
         self._session = session
+
+    def __repr__(self) -> str:
+        return f"<Proposals: {len(self):,} open, {sum(self.refused.values()):,} refused>"
 
     def __iter__(self) -> Iterator[Item]:
         for section in self._session.sections.values():
