@@ -61,7 +61,7 @@ _DAY_NAMES = """
 """
 _DAYS = frozenset(_DAY_NAMES.split())
 _PERSONS = frozenset(analyze("i me my mine myself m ve d ll re us"))
-_NOW_NAMES = "now currently instead jetzt nun maintenant désormais ahora"
+_NOW_NAMES = "now currently instead actually jetzt nun maintenant désormais ahora"
 _NOW = frozenset(_NOW_NAMES.split())
 """Words of a correction that belong to no subject."""
 _NO_SUBJECT = _PERSONS | frozenset(analyze(" ".join((*_DAYS, *_NOW))))
