@@ -117,7 +117,7 @@ class Seen:
         If no item in memory has the words, the archive files of a stored session are read.
 
         Args:
-            words: The id of an item, a part of its source or text, or most of its words.
+            words: The id or the key of an item, a part of its source or text, or most of its words.
 
         Raises:
             InvalidArgumentError: If the words are blank.

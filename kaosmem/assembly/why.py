@@ -56,7 +56,7 @@ class Why:
 def find_items(words: str, items: Iterable[Item]) -> tuple[list[Item], list[Item]]:
     """Return the items that some words mean, and the nearest ones if there is none.
 
-    The words are an id, a part of a source or of a text, or most of its words.
+    The words are an id, a key, a part of a source or of a text, or most of its words.
 
     Args:
         items: The items, preferred ones first. Of two with one id, the first counts.
@@ -66,6 +66,9 @@ def find_items(words: str, items: Iterable[Item]) -> tuple[list[Item], list[Item
         known.setdefault(item.id, item)
     if words in known:
         return [known[words]], []
+    keyed = [item for item in known.values() if item.key == words]
+    if keyed:
+        return keyed, []
     wanted = _plain(words)
     said = {each: _plain(f"{source_label(item)}\n{item.text}") for each, item in known.items()}
     matching = [item for each, item in known.items() if wanted and wanted in said[each]]

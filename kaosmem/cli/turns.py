@@ -30,7 +30,7 @@ async def why(
         str,
         typer.Argument(
             metavar="WORDS",
-            help="The id of an item, a part of its source or text, or most of its words.",
+            help="The id or the key of an item, a part of its source or text, or most of its words.",
             show_default=False,
         ),
     ],

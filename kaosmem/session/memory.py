@@ -881,7 +881,7 @@ class SessionMemory:
         session's files.
 
         Args:
-            words: The id of an item, a part of its source or text, or most of its words.
+            words: The id or the key of an item, a part of its source or text, or most of its words.
             turn: The number of the turn, from 1. Negative numbers count from the end.
 
         Raises:

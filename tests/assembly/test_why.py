@@ -139,6 +139,15 @@ async def test_a_replaced_item_names_its_successor_and_the_day():
     )
 
 
+async def test_a_key_names_the_current_version():
+    memory = SessionMemory.test_mode()
+    for name in ("Ann", "Bob"):
+        memory.add("findings", f"{name} owns the deal.", key="deal-42")
+    context = await memory.assemble_context("Who owns the deal?", budget=100)
+    for seen in (context, memory):
+        assert str(seen.why("deal-42")).startswith("'Bob owns the deal.' (findings) is in")
+
+
 async def test_a_filter_is_named_with_its_field_and_types():
     memory = SessionMemory.test_mode()
     memory.add("documents", "The rent is 900 euros.", metadata={"year": "2024"})

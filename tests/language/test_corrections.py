@@ -55,7 +55,10 @@ def corrects(later, earlier):
             "Cars may park in the court of the south building.",
         ),
         ("The door of the vault is locked.", "The door of the vault is not locked."),
-        ("The dentist appointment is on 12 April.", "Actually, the dentist appointment is on 19 April."),
+        (
+            "The dentist appointment is on 12 April.",
+            "Actually, the dentist appointment is on 19 April.",
+        ),
         ("The deadline for the report is 3 March.", "The deadline for the report is now 10 March."),
         ("Ann's address is 4 Elm Street.", "Ann's address is now 9 Oak Avenue."),
         ("The home address of Ann is 4 Elm Street.", "The home address of Ann is 9 Oak Avenue."),
