@@ -60,20 +60,30 @@ class Formations:
     async def form(
         self,
         formations: Sequence[SectionFormation],
+        progress: Callable[[int, int], None] | None = None,
     ) -> list[AppliedChange]:
         """Form sections from all that was said since their marks, and save after each batch.
+
+        Args:
+            progress: As in `SessionMemory.form`.
 
         Raises:
             KaosmemError: As `SessionMemory.save`, and as the former.
         """
         saver = self._session.saver
+
+        async def after_batch(done: int, total: int) -> None:
+            await saver.save()  # no batch is paid for twice
+            if progress is not None:
+                progress(done, total)
+
         self._session.check_writable()
         kept: list[AppliedChange] = []
         async with self._lock:
             await saver.save()
             await saver.refresh()
             for formation in formations:
-                applied = await formation.run(saver.save)  # no batch is paid for twice
+                applied = await formation.run(after_batch)
                 await saver.save()  # the next section may be formed from this one
                 await formation.deliver()
                 kept += formation.lasting(applied)

@@ -32,7 +32,7 @@ from kaosmem.types import JSONDict
 from kaosmem.types.items import Item, decoded
 from kaosmem.types.outcomes import RUN
 
-Save: TypeAlias = Callable[[], Awaitable[object]]
+AfterBatch: TypeAlias = Callable[[int, int], Awaitable[None]]
 
 _COPIED = ("timestamp", "source")
 """Fields of the quoted message's metadata that a formed item takes over."""
@@ -98,11 +98,12 @@ class SectionFormation:
                 number -= source.held[ordinal].role.casefold() not in NOT_PEOPLE
         return number == 0
 
-    async def run(self, save: Save | None = None) -> list[AppliedChange]:
-        """Form the section from all that was committed since its marks.
+    async def run(self, after_batch: AfterBatch | None = None) -> list[AppliedChange]:
+        """Form the section from all that was committed since its marks, and save nothing.
 
         Args:
-            save: Called after each draft of the former. None saves nothing.
+            after_batch: Called after each draft of the former with the number of messages that are
+                done, and of all.
         """
         await self._session.read_back(
             [section.spec.name for section in (self._section, *self._sources)]
@@ -110,7 +111,7 @@ class SectionFormation:
         self._known = {_said_by(item): item.id for item in self._section}
         applied: list[AppliedChange] = []
         for source in self._sources:
-            applied += await self._form_from(source, save)
+            applied += await self._form_from(source, after_batch)
         return applied
 
     async def deliver(self) -> None:
@@ -139,7 +140,7 @@ class SectionFormation:
     async def _form_from(
         self,
         source: Section,
-        save: Save | None,
+        after_batch: AfterBatch | None,
     ) -> list[AppliedChange]:
         """Ask the former until it has covered all messages, or covers no more."""
         mark = self.plan.mark(source.spec.name)
@@ -148,6 +149,7 @@ class SectionFormation:
         until = source.held.taken - self._session.saver.number_unsaved(source.spec.name)
         found = await items_between(self._session, source, since, until)
         left = [*found.items()]
+        total = len(left)
         applied: list[AppliedChange] = []
         while left and not self._is_spent:
             said = [item for _, item in left]
@@ -165,8 +167,8 @@ class SectionFormation:
             self._note(mark, since, formed)
             self._note(self._spent_mark, self._mark(self._spent_mark) + draft.spent)
             applied += formed.applied
-            if save is not None:
-                await save()
+            if after_batch is not None:
+                await after_batch(total - len(left), total)
             if draft.failure:
                 self._session.note(
                     f"section {self.name!r} was not formed, as {draft.failure}; its messages wait, and "

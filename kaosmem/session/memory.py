@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import (
     AsyncIterator,
+    Callable,
     Iterable,
     Iterator,
     Sequence,
@@ -1075,6 +1076,7 @@ class SessionMemory:
         former: Former | FormsFrom | None = None,
         *,
         section: str = "findings",
+        progress: Callable[[int, int], None] | None = None,
     ) -> list[AppliedChange]:
         """Form lasting knowledge from what was said since the last formation.
 
@@ -1087,6 +1089,8 @@ class SessionMemory:
             former: A former, or a plan that also says from which sections. The default runs the
                 plans of all sections (`SectionSpec(forms_from=...)`).
             section: The section that gets the items. It has the placement `query`.
+            progress: Called after each batch with the number of messages of a section that are done,
+                and of all that wait.
 
         Returns:
             The applied changes, in order. Each prints its text.
@@ -1113,7 +1117,7 @@ class SessionMemory:
                 "no section of this session has forms_from; give a former, or a SectionSpec with "
                 "forms_from to `open`"
             )
-        return await self._formations.form(formations)
+        return await self._formations.form(formations, progress)
 
     @property
     def proposals(self) -> Proposals:

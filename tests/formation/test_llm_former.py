@@ -212,7 +212,7 @@ async def test_garbage_in_a_pause_is_no_reason_to_pass_over_the_rest():
     assert await formed(memory, ScriptedLLM(lambda messages: answer()), batch=64) == []
 
 
-async def test_each_batch_is_saved():
+async def test_each_batch_is_saved_and_told():
     """If the process ends in the middle of an import, no batch is paid for twice."""
     memory = SessionMemory.test_mode()
     texts = [f"Ann has paid invoice {number} of the old flat." for number in range(30)]
@@ -228,7 +228,11 @@ async def test_each_batch_is_saved():
     with pytest.raises(KeyboardInterrupt):
         await memory.form(LLMFormer(ScriptedLLM(reply), batch=64))
     async with SessionMemory.open(memory.admin.fs, "test") as again:
-        await again.form(LLMFormer(ScriptedLLM(reply), batch=64))
+        told = []
+        former = LLMFormer(ScriptedLLM(reply), batch=64)
+        await again.form(former, progress=lambda *done: told.append(done))
+    assert told == sorted(told)
+    assert told[-1][0] == told[-1][1] < 30
     assert asked[3] == asked[2]
     for text in texts:
         assert sum(text in each for each in {*asked}) == 1
