@@ -9,7 +9,7 @@
     ├── SectionFullError (OverflowError)         the section has no room for the item
     ├── WindowTooSmallError (ValueError)         the budget cannot hold the required items
     ├── ReadOnlyError (PermissionError)          the session was opened read-only, or is closed
-    ├── NotOpenedError (RuntimeError)            a store that was closed
+    ├── NotOpenedError (TypeError, AttributeError)
     ├── ConcurrentUseError (RuntimeError)        a turn in a turn, another event loop, or a copy
     ├── ConflictError (RuntimeError)             another writer has committed
     ├── CorruptionError (ValueError)             stored bytes differ from the bytes written
@@ -119,8 +119,8 @@ class ReadOnlyError(KaosmemError, PermissionError):
     """The session was opened read-only, or is closed."""
 
 
-class NotOpenedError(KaosmemError, RuntimeError):
-    """A store was used after it was closed."""
+class NotOpenedError(KaosmemError, TypeError, AttributeError):
+    """A session was used before `async with` opened it."""
 
 
 class ConcurrentUseError(KaosmemError, RuntimeError):

@@ -1,5 +1,6 @@
 """Mistakes that a newcomer makes, and the error that tells the way out of each."""
 
+import contextlib
 import inspect
 
 import pytest
@@ -11,13 +12,14 @@ from kaosmem import (
     NotFoundError,
     SectionSpec,
     SessionMemory,
+    SyncSessionMemory,
     TextBlock,
     render_messages,
 )
 from kaosmem.compaction import SlidingWindowCompaction, SummarizationCompaction
 from kaosmem.context import AgentContext, ContextConfig
 from kaosmem.conversation import EventLog
-from kaosmem.errors import InvalidNameError
+from kaosmem.errors import InvalidNameError, NotOpenedError
 from kaosmem.formats import count_messages
 from kaosmem.sources import ConversationSource, FactSource, VectorSource
 from kaosmem.stores import (
@@ -229,6 +231,18 @@ MISTAKES = [
     ),
     (lambda: shown(overflow="truncate"), InvalidArgumentError, "use 'raise' or 'cut'"),
     (lambda: memory().search("hi", limit=-1), InvalidArgumentError, "a whole number from 0 up"),
+    # a session that was not opened
+    (lambda: SessionMemory.open().add("messages", "hi"), NotOpenedError, "async with"),
+    (
+        lambda: contextlib.ExitStack().enter_context(SessionMemory.open()),
+        NotOpenedError,
+        "or by `with SyncSessionMemory.open(...) as memory:`",
+    ),
+    (
+        lambda: SyncSessionMemory.open().add("messages", "hi"),
+        NotOpenedError,
+        "`with SyncSessionMemory.open(...) as memory:`",
+    ),
 ]
 
 
@@ -250,6 +264,17 @@ async def test_a_mistake_is_told_with_its_remedy(
             await result
     assert remedy in str(raised.value)
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_session_that_is_awaited_says_how_it_is_opened():
+    """`await` is as near as one can come."""
+    with pytest.raises(NotOpenedError, match="async with"):
+        await SessionMemory.open()
+
+
+async def test_what_cannot_be_asked_for_is_absent(tmp_path):
+    """To `hasattr`, which is how frameworks look at things, what is not opened has nothing."""
+    assert not hasattr(SessionMemory.open(tmp_path), "assemble_context")
 
 
 @pytest.mark.parametrize(

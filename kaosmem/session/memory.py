@@ -59,7 +59,7 @@ from kaosmem.session.graph import Graph
 from kaosmem.session.ingestion import Ingestion, Progress
 from kaosmem.session.message_sync import MessageSync, facts_taken_back
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.opening import SHARED_SESSIONS, Opening
+from kaosmem.session.opening import SHARED_SESSIONS, Opening, unopened
 from kaosmem.session.options import DEFAULT_OPTIONS, SessionOptions
 from kaosmem.session.proposals import Proposals
 from kaosmem.session.saving.hydration import Hydrated
@@ -127,7 +127,7 @@ class SessionMemory:
     # Opening and closing.
 
     @classmethod
-    @asynccontextmanager
+    @unopened
     async def open(
         cls,
         url_or_fs: Location = "./.kaosmem",
@@ -171,6 +171,7 @@ class SessionMemory:
                 writers.
 
         Raises:
+            NotOpenedError: If the result is used without `async with`.
             InvalidNameError: If a name is not valid. Nothing has been read then.
             InvalidArgumentError: If another argument is not valid. Nothing has been read then.
             NotFoundError: If the session is opened read-only and is not stored.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from kaosmem.arguments import check_instance
+from kaosmem.errors import NotOpenedError
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
 from kaosmem.persistence.storage.places import Location, fingerprint, same_place
@@ -17,6 +20,9 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.saving.hydration import Hydrated, hydrate, keep_indexes, stored_specs
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import AnyCounter, TokenCounter
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 MAX_SHARED = 8
 """A process keeps so many sessions that were opened read-only, those asked for most recently."""
@@ -80,6 +86,49 @@ class Opening:
         if specs is None:  # as the session was stored
             specs = stored_specs(recovered) or DEFAULT_SECTIONS
         return hydrate(recovered, specs, self.counter, self.ranker, read_only=read_only)
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise NotOpenedError(
+        "a session is opened by `async with SessionMemory.open(...) as memory:` inside an async "
+        "function, or by `with SyncSessionMemory.open(...) as memory:`"
+    )
+
+
+class Unopened(AbstractAsyncContextManager[T]):
+    """A session that `async with` opens, once. Any other use raises NotOpenedError."""
+
+    def __init__(self, inner: AbstractAsyncContextManager[T]) -> None:
+        self._inner = inner
+
+    async def __aenter__(self) -> T:
+        return await self._inner.__aenter__()
+
+    async def __aexit__(self, *raised: Any) -> bool | None:
+        return await self._inner.__aexit__(*raised)
+
+    __getattr__ = __await__ = __enter__ = __exit__ = _refuse
+
+
+class UnopenedSync(AbstractContextManager[T]):
+    """A session that `with` opens, once. Any other use raises NotOpenedError."""
+
+    def __init__(self, inner: AbstractContextManager[T]) -> None:
+        self._inner = inner
+
+    def __enter__(self) -> T:
+        return self._inner.__enter__()
+
+    def __exit__(self, *raised: Any) -> bool | None:
+        return self._inner.__exit__(*raised)
+
+    __getattr__ = _refuse
+
+
+def unopened(function: Callable[P, AsyncIterator[T]]) -> Callable[P, Unopened[T]]:
+    """Return a function whose result is opened by `async with`, as `asynccontextmanager` does."""
+    opened = asynccontextmanager(function)
+    return wraps(function)(lambda *args, **kwargs: Unopened(opened(*args, **kwargs)))
 
 
 @dataclass

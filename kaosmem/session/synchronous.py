@@ -24,6 +24,7 @@ from kaosmem.session.archive import SessionArchive
 from kaosmem.session.at import MemoryAt
 from kaosmem.session.graph import Graph
 from kaosmem.session.memory import SessionMemory
+from kaosmem.session.opening import UnopenedSync
 from kaosmem.session.proposals import Proposals
 from kaosmem.session.saving.turns import TURNS_AROUND
 
@@ -225,13 +226,12 @@ def _opened(
 ) -> Callable[P, AbstractContextManager[SyncSessionMemory]]:
     """Return a function whose result is opened by `with`."""
 
-    @wraps(method)
     @contextmanager
     def opened(*args: P.args, **kwargs: P.kwargs) -> Iterator[SyncSessionMemory]:
         with _entered(lambda: method(*args, **kwargs)) as memory:
             yield SyncSessionMemory(memory)
 
-    return opened
+    return wraps(method)(lambda *args, **kwargs: UnopenedSync(opened(*args, **kwargs)))
 
 
 class SyncMemoryAt(_InLoop[MemoryAt]):
