@@ -128,7 +128,9 @@ def check_time(given: object, name: str) -> datetime:
         raise InvalidArgumentError(
             f"{name} is {shown_number(given)}; give a datetime, or a text in ISO 8601"
         )
-    return time if time.utcoffset() is not None else time.replace(tzinfo=UTC)
+    if time.utcoffset() is not None:
+        return time
+    return time.replace(tzinfo=UTC)
 
 
 def check_instance(

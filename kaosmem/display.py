@@ -46,7 +46,9 @@ def _escape(char: str) -> str:
 
 def width(text: str) -> int:
     """Return how many columns a visible text takes on a terminal; where these differ, at most."""
-    return len(text) if text.isascii() else sum(map(_columns, text))
+    if text.isascii():
+        return len(text)
+    return sum(map(_columns, text))
 
 
 def _columns(char: str) -> int:
@@ -104,7 +106,9 @@ def scored(score: float | None) -> str:
         return "-"
     if abs(score) < 1_000:
         return f"{score:.3f}"
-    return f"{score:,.0f}" if abs(score) < 1e7 else f"{score:.2e}"
+    if abs(score) < 1e7:
+        return f"{score:,.0f}"
+    return f"{score:.2e}"
 
 
 def aligned(
@@ -136,7 +140,9 @@ def counted(number: int, noun: str) -> str:
     >>> counted(1, "turn"), counted(2_000, "turn")
     ('1 turn', '2,000 turns')
     """
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    if number == 1:
+        return f"{number:,} {noun}"
+    return f"{number:,} {noun}s"
 
 
 def listed(texts: Sequence[str], most: int) -> str:
@@ -217,8 +223,6 @@ def table(
 
 
 def _html(text: str | Markup) -> str:
-    return (
-        text.html
-        if isinstance(text, Markup)
-        else escape(fitted(text, _CELL_CHARS, tail=_CELL_CHARS // 3))
-    )
+    if isinstance(text, Markup):
+        return text.html
+    return escape(fitted(text, _CELL_CHARS, tail=_CELL_CHARS // 3))

@@ -266,7 +266,9 @@ def _equals(value: Any, wanted: Any) -> bool:
 
 def _set_text(value: object) -> object:
     """Return a value that JSON does not have as one that it has."""
-    return sorted(map(repr, value)) if isinstance(value, Set) else repr(value)
+    if isinstance(value, Set):
+        return sorted(map(repr, value))
+    return repr(value)
 
 
 def _kind(value: object) -> str | None:

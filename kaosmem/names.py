@@ -120,7 +120,9 @@ def choices(name: object, names: Iterable[str]) -> str:
     valid = list(names)
     listed = f"use one of {', '.join(valid)}"
     close = nearest(name, valid)
-    return listed if close is None else f"did you mean '{close}'? {listed}"
+    if close is None:
+        return listed
+    return f"did you mean '{close}'? {listed}"
 
 
 def path_of(name: str) -> str:
@@ -133,7 +135,9 @@ def path_of(name: str) -> str:
     segment = name.lower().replace(":", "=")
     if segment.endswith("."):
         segment = segment[:-1] + "~"
-    return f"%{mask:x}%{segment}" if mask or _WINDOWS_DEVICE.match(name) else segment
+    if mask or _WINDOWS_DEVICE.match(name):
+        return f"%{mask:x}%{segment}"
+    return segment
 
 
 def name_of(segment: str) -> str | None:
@@ -147,7 +151,9 @@ def name_of(segment: str) -> str | None:
             chars[position] = char.upper()
     name = "".join(chars)
     try:
-        return name if path_of(check_name(name, "name")) == segment else None
+        if path_of(check_name(name, "name")) == segment:
+            return name
+        return None
     except InvalidNameError:
         return None
 
@@ -159,11 +165,9 @@ def shown_name(name: object) -> str:
     """
     if not isinstance(name, str):
         return shown_number(name)
-    return (
-        shown(name)
-        if not name or _NAME.fullmatch(name.removeprefix("$"))
-        else f"<str of {len(name):,} characters>"
-    )
+    if not name or _NAME.fullmatch(name.removeprefix("$")):
+        return shown(name)
+    return f"<str of {len(name):,} characters>"
 
 
 def shown_number(number: object) -> str:
@@ -197,7 +201,9 @@ def shown_location(location: object) -> str:
 
 def _ends(path: str) -> str:
     text = repr(path)
-    return text if len(text) <= 80 else f"{text[:30]}...{text[-47:]}"
+    if len(text) <= 80:
+        return text
+    return f"{text[:30]}...{text[-47:]}"
 
 
 def shown(value: object) -> str:

@@ -210,7 +210,9 @@ class FolderFileStore(BlobStore):
     def _current(self, storage: Storage) -> list[_File]:
         """Return the newest file, and older ones in case it is not whole; none if it is expired."""
         files = _files(storage)[::-1]
-        return files if files and files[0].expiry > self._clock().timestamp() else []
+        if files and files[0].expiry > self._clock().timestamp():
+            return files
+        return []
 
     def _newest(self, storage: Storage, key: str) -> _File:
         """Return the newest file of a key. Raises MissingFileError."""

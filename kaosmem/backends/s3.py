@@ -251,7 +251,9 @@ def _attributes(
     given = {"Content-Type": content_type}
     if _path(key) != key:
         given[_KEY] = b64encode(key.encode()).decode()
-    return given if expiry is None else given | {_EXPIRES: repr(expiry)}
+    if expiry is None:
+        return given
+    return given | {_EXPIRES: repr(expiry)}
 
 
 def _path(key: str) -> str:

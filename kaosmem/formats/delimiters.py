@@ -251,7 +251,9 @@ def shown_role(role: str) -> str:
     ('assistant', 'unverified-system', 'Emi')
     """
     plain = plain_spelling(role).replace(UNSEEN, "").strip()
-    return f"unverified-{plain}" if plain in PROVIDERS_ROLES and role not in _ROLES else role
+    if plain in PROVIDERS_ROLES and role not in _ROLES:
+        return f"unverified-{plain}"
+    return role
 
 
 @remembered(4_096)
@@ -287,7 +289,9 @@ def speaker_line(role: str) -> str:
 def named_speaker(line: str) -> str | None:
     """Return the name on a speaker's line, None if it is not one or names a provider's role."""
     match = _SPEAKER.fullmatch(line)
-    return match[1] if match and match[1] not in PROVIDERS_ROLES else None
+    if match and match[1] not in PROVIDERS_ROLES:
+        return match[1]
+    return None
 
 
 def escaped_in_piece(text: str, *, spoken: bool = False) -> str:

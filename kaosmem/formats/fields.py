@@ -249,7 +249,9 @@ def extra_text(given: JSONObject, names: Iterable[str]) -> str:
         InvalidArgumentError: If JSON cannot hold them.
     """
     extra = {name: given[name] for name in names if given.get(name) is not None}
-    return json_text(check_json(extra, "a call")) if extra else ""
+    if extra:
+        return json_text(check_json(extra, "a call"))
+    return ""
 
 
 def extra_fields(extra: str, names: Iterable[str]) -> JSONDict:

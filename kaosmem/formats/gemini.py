@@ -172,7 +172,9 @@ class GeminiFormat(BlockFormat):
     def tool_name(self, name: str) -> str:
         """Return the name of a tool, which begins with a letter or `_`."""
         plain = super().tool_name(name)
-        return plain if plain[0].isalpha() or plain[0] == "_" else super().tool_name(f"_{plain}")
+        if plain[0].isalpha() or plain[0] == "_":
+            return plain
+        return super().tool_name(f"_{plain}")
 
     def read_parts(self, parts: Iterable[JSONObject]) -> list[ContentBlock]:
         """Return parts as content blocks. Results without ids stand in the order of the calls."""
@@ -242,13 +244,17 @@ class GeminiFormat(BlockFormat):
         if result.is_error:
             return {"error": result_text(text)}
         response = json_object(escaped_in_history(text)) if text.strip() else None
-        return {"output": result_text(text)} if response is None else response
+        if response is None:
+            return {"output": result_text(text)}
+        return response
 
     def _inner(self, part: ContentBlock) -> Block | None:
         """Return an image or a file in a result; None for what is shown as a text."""
         if isinstance(part, OpaqueBlock):
             return sent_part(part, self.name)
-        return self.write(part) if isinstance(part, ImageBlock) else None
+        if isinstance(part, ImageBlock):
+            return self.write(part)
+        return None
 
     def extra_tokens(self, fields: JSONObject, counter: TokenCounter) -> int:
         """Return the tokens of a signature."""

@@ -37,7 +37,9 @@ class _KnownText:
     additive: bool = True
 
     def __call__(self, text: str) -> int:
-        return self.tokens if text == self.text else self.counter(text)
+        if text == self.text:
+            return self.tokens
+        return self.counter(text)
 
 
 class MessageFormat(ShapedBlocks):
@@ -77,7 +79,9 @@ class MessageFormat(ShapedBlocks):
     def blocks_of(self, message: JSONObject) -> Sequence[JSONObject]:
         """Return the blocks of a message of the API."""
         content = message.get(self.content_name)
-        return [self.text(content)] if isinstance(content, str) else content or ()
+        if isinstance(content, str):
+            return [self.text(content)]
+        return content or ()
 
     def is_result(self, block: JSONObject) -> bool:
         """Return whether a block is the result of a call."""

@@ -232,11 +232,9 @@ def _message_of(given: JSONObject) -> JSONObject:
 def _role(role: str, name: JSONValue) -> str:
     if role == "developer":
         return "system"
-    return (
-        name
-        if role == "user" and isinstance(name, str) and name and name not in PROVIDERS_ROLES
-        else role
-    )
+    if role == "user" and isinstance(name, str) and name and name not in PROVIDERS_ROLES:
+        return name
+    return role
 
 
 def _reasoning(given: JSONObject) -> Iterator[ContentBlock]:

@@ -135,7 +135,9 @@ class ResponsesFormat(OpenAIFormat):
 
     def read(self, block: JSONObject) -> ContentBlock:
         """Return an item, or a part of one, as a content block. Raises InvalidArgumentError."""
-        return _reasoning(block) if block.get("type") == "reasoning" else super().read(block)
+        if block.get("type") == "reasoning":
+            return _reasoning(block)
+        return super().read(block)
 
     def values_of(self, block: ContentBlock) -> JSONDict:
         """Return the values of a content block as they are sent, by the names of fields."""
@@ -206,7 +208,9 @@ class ResponsesFormat(OpenAIFormat):
     def _assistants_item(self, block: ContentBlock) -> JSONDict | None:
         match block:
             case ThinkingBlock():
-                return _reasoning_item(block) if block.is_sealed_by(self.name) else None
+                if block.is_sealed_by(self.name):
+                    return _reasoning_item(block)
+                return None
             case ToolUseBlock():
                 return self.write(block)
             case OpaqueBlock() if _is_item(block):

@@ -230,7 +230,9 @@ class ShapedBlocks(ABC):
             tokens += self.parts_tokens(values.get(OUTPUT), counter)
         names = self.extra_names.get(shape.kind, ())
         extra = {name: block[name] for name in names if name in block}
-        return tokens + self.extra_tokens(extra, counter) if extra else tokens
+        if extra:
+            return tokens + self.extra_tokens(extra, counter)
+        return tokens
 
     def parts_tokens(self, content: JSONValue, counter: TokenCounter) -> int:
         """Return the tokens of a text or of blocks, with their framing."""

@@ -235,7 +235,9 @@ def _arguments(call: ToolUseBlock) -> JSONDict:
     A text that is no JSON object is kept as text.
     """
     arguments = json_object(call.arguments)
-    return {"arguments": call.arguments} if arguments is None else arguments
+    if arguments is None:
+        return {"arguments": call.arguments}
+    return arguments
 
 
 def shown_text(text: str) -> str:

@@ -102,7 +102,9 @@ class Stream:
     def message(self) -> object:
         """Return the message so far, as its format reads it; None if nothing came."""
         parts = [self._parts[place] for place in sorted(self._parts)]
-        return self._reader.finish(parts, self.is_complete) if parts else None
+        if parts:
+            return self._reader.finish(parts, self.is_complete)
+        return None
 
     def _next_place(self, fields: _Event) -> int:
         last = self._parts.get(len(self._parts) - 1, {})
@@ -156,7 +158,9 @@ def _chat_message(parts: Sequence[_Dict], is_complete: bool) -> object:
             whole.append(call)
     if whole:
         message["tool_calls"] = whole
-    return {"role": "assistant", "content": None, **message} if message else None
+    if message:
+        return {"role": "assistant", "content": None, **message}
+    return None
 
 
 def _responses_pieces(event: _Event) -> Iterator[_Piece]:
@@ -185,7 +189,9 @@ def _anthropic_pieces(event: _Event) -> Iterator[_Piece]:
 
 
 def _anthropic_block(block: _Dict, arguments: _Dict) -> _Dict:
-    return {**block, "input": arguments} if "input" in block else block
+    if "input" in block:
+        return {**block, "input": arguments}
+    return block
 
 
 def _bedrock_pieces(event: _Event) -> Iterator[_Piece]:
@@ -239,7 +245,9 @@ def _block_message(
         arguments = json_value(text or ("{}" if is_ended else ""))
         if block and isinstance(arguments, dict):
             content.append(finish(block, arguments))
-    return {"role": "assistant", "content": content} if content else None
+    if content:
+        return {"role": "assistant", "content": content}
+    return None
 
 
 _READERS = {

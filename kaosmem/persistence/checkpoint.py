@@ -203,7 +203,9 @@ def roll_up(commits: Sequence[tuple[int, int]]) -> Steps[tuple[int, int]]:
 def segments_to_roll_up(commits: Sequence[tuple[int, int]]) -> int:
     """Return how many of the newest segments should become one, or 0; `commits` as in `roll_up`."""
     newest = [count for _, count in commits[-ROLL_UP:]]
-    return ROLL_UP if len(newest) == ROLL_UP and len(set(newest)) == 1 else 0
+    if len(newest) == ROLL_UP and len(set(newest)) == 1:
+        return ROLL_UP
+    return 0
 
 
 def plan_pruning(

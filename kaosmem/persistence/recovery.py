@@ -395,11 +395,10 @@ def _lacking_noted(head: Head, noted: tuple[int, int] | None) -> CorruptionError
     if noted is None or head.seq > noted[0] or (head.seq, head.crc) == noted:
         return None
     seq = min(head.seq + 1, noted[0])
-    lost = (
-        f"record {seq}, which was"
-        if seq == noted[0]
-        else f"records {seq} to {noted[0]}, which were"
-    )
+    if seq == noted[0]:
+        lost = f"record {seq}, which was"
+    else:
+        lost = f"records {seq} to {noted[0]}, which were"
     path = log_file(head.segment or 1)
     return CorruptionError(
         f"{path!r} is an older copy, or was cut: it lacks {lost} saved, as {LOCK!r} notes; bring "
@@ -437,9 +436,10 @@ def check_version(record: Record) -> None:
 
     Raises CorruptionError for the first record of a log if it states none.
     """
-    version = (
-        record.data.get("version") if not record.section or record.seq == 1 else FORMAT_VERSION
-    )
+    if not record.section or record.seq == 1:
+        version = record.data.get("version")
+    else:
+        version = FORMAT_VERSION
     if type(version) is not int or version < 1:
         if record.seq == 1:
             raise _no_session()

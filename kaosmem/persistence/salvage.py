@@ -277,7 +277,9 @@ def _base(
             purged = seq if is_purge else file.purged
     # The first segment is blank if something was forgotten.
     begins = 1 in log and (yield Read(log_file(1)))
-    return part if part and (purged or not begins) else ItemFile(0)
+    if part and (purged or not begins):
+        return part
+    return ItemFile(0)
 
 
 _Place = tuple[str, int]
@@ -333,7 +335,9 @@ def _record(line: _Line, log_id: str) -> Record | None:
     except CorruptionError:
         return None
     check_version(record)
-    return record if record.txn.startswith(txn_prefix(log_id)) else None
+    if record.txn.startswith(txn_prefix(log_id)):
+        return record
+    return None
 
 
 def _end(lines: Sequence[tuple[_Line, Record | None]], head: Head) -> Head:

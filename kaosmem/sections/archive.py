@@ -162,7 +162,9 @@ class EvictedItem:
             item = Item.from_dict(self.file.read(self), self.section)
         except InvalidArgumentError as error:
             raise CorruptionError(str(error)) from None
-        return item if item.tokens == self.tokens else replace(item, tokens=self.tokens)
+        if item.tokens == self.tokens:
+            return item
+        return replace(item, tokens=self.tokens)
 
 
 class EvictedItems:

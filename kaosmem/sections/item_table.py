@@ -113,7 +113,9 @@ class ItemTable(EvictedItems):
 
     def known(self, ordinal: int) -> Item | EvictedItem:
         """Return an item, live or evicted; its EvictedItem if only a file holds its text."""
-        return self[ordinal] if ordinal in self._live else self.evicted[ordinal]
+        if ordinal in self._live:
+            return self[ordinal]
+        return self.evicted[ordinal]
 
     def read(self, ordinal: int) -> Item | None:
         """Return an item with its text, live or evicted; None if its text can't be read."""

@@ -70,7 +70,9 @@ class KeyedVersions:
             end = self.ended.get(at)
             if removed is None or self._known(at).valid_from > removed.valid_from:
                 return end
-            return removed.valid_from if end is None else min(end, removed.valid_from)
+            if end is None:
+                return removed.valid_from
+            return min(end, removed.valid_from)
 
         return in_order(
             self.all_of(key),

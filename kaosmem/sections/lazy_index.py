@@ -143,7 +143,9 @@ class LazyIndex:
         with self.lock:
             batch = self._batch()
         tokens = sum(item.tokens for item in batch.values() if item is not None)
-        return 0 if len(batch) == behind and tokens <= _FEW_TOKENS else behind
+        if len(batch) == behind and tokens <= _FEW_TOKENS:
+            return 0
+        return behind
 
     def synced(self) -> DatedIndex:
         """Return the index with all changes."""
@@ -208,7 +210,9 @@ class LazyIndex:
             return None
         if self._unstored < max(MIN_STORED, len(index) // _UNSTORED_SHARE):
             return None
-        return self._held.moment if isinstance(self._ranker, StorableRanker) else None
+        if isinstance(self._ranker, StorableRanker):
+            return self._held.moment
+        return None
 
     def dump(self, moment: Moment) -> IndexDump | None:
         """Return the index, which counts as kept from now on. This may be done in another thread.

@@ -83,7 +83,9 @@ class Proposer:
     @property
     def unindexed(self) -> int:
         """Return how many changes the index lacks, 0 in a section that is never ranked."""
-        return self._index.behind if self.spec.recalls or self.spec.placement == "query" else 0
+        if self.spec.recalls or self.spec.placement == "query":
+            return self._index.behind
+        return 0
 
     def _ranks(self, cap: int, *, is_crowded: bool) -> bool:
         """Return whether a proposal may ask the index; `is_crowded` as in `propose`."""

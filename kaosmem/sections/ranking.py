@@ -144,7 +144,9 @@ def _preferring_earlier(
     def signals(ordinal: int) -> Mapping[str, float]:
         """Return the signals of an item, and as `earlier` its gain as a share of the best score."""
         found = ranked.signals(ordinal)
-        return {**found, "earlier": gains[ordinal]} if ordinal in gains else found
+        if ordinal in gains:
+            return {**found, "earlier": gains[ordinal]}
+        return found
 
     return Ranking(matches, signals)
 

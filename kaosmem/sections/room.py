@@ -124,7 +124,9 @@ class Room:
         held = self._held
         ordinal = held.ordinals.get(item.id, held.taken)
         own = held.units.joins(ordinal, Link.of(item))
-        return own | {held.units.first(ordinal)} if ordinal in held else own
+        if ordinal in held:
+            return own | {held.units.first(ordinal)}
+        return own
 
     def _may_leave(self, item: Item) -> bool:
         """Return whether an item, new or updated, can be archived without tearing a unit."""

@@ -328,7 +328,9 @@ class Section:
 
     def _now(self, key: str | None) -> datetime | None:
         """Return the present if a key is given, by which its versions are yet to begin."""
-        return None if self.present is None or key is None else self.present()
+        if self.present is None or key is None:
+            return None
+        return self.present()
 
     def same_as(self, item: Item) -> Item | None:
         """Return the live item of an item's key if it differs in id and time of adding alone."""

@@ -123,7 +123,9 @@ class UnitSelection:
         if not scores or self.spec.recent <= 1:
             return ()
         best = max(scores, key=lambda first: (scores[first], first))
-        return self.versions.order((best,)) if best in self.held.evicted else ()
+        if best in self.held.evicted:
+            return self.versions.order((best,))
+        return ()
 
     def _unrelated(self, candidates: Iterable[Candidate]) -> frozenset[int]:
         """Return the positions of the candidates that nothing in the query speaks for."""
@@ -320,7 +322,9 @@ class UnitSelection:
         corrected = find_corrections(self.held, self.index, chosen, scores, among=self.passing)
         chosen = chosen | dict.fromkeys(chain.from_iterable(corrected.values()))
         units = self.versions.labelled(self._candidates(chosen, cuts, scores, corrected))
-        return in_order_of_time(units, corrected) if corrected else units
+        if corrected:
+            return in_order_of_time(units, corrected)
+        return units
 
     def _candidates(
         self,

@@ -210,9 +210,9 @@ class SectionSpec:
     @cached_property
     def policy(self) -> EvictionPolicy:
         """Return how the section makes room."""
-        return (
-            self.eviction if isinstance(self.eviction, EvictionPolicy) else POLICIES[self.eviction]
-        )
+        if isinstance(self.eviction, EvictionPolicy):
+            return self.eviction
+        return POLICIES[self.eviction]
 
     @cached_property
     def labels(self) -> LabelStyle:
@@ -324,7 +324,9 @@ _FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 def renamed(spec: SectionSpec, name: str) -> SectionSpec:
     """Return a spec under another name, shown under the title that it had."""
     header = spec.name if spec.header is None else spec.header
-    return spec if spec.name == name else replace(spec, name=name, header=header)
+    if spec.name == name:
+        return spec
+    return replace(spec, name=name, header=header)
 
 
 def check_specs(specs: Iterable[SectionSpec]) -> dict[str, SectionSpec]:

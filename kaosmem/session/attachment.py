@@ -144,7 +144,9 @@ class AttachedSection:
         """Return the section's proposal, having indexed it beside the event loop."""
         await self.section.index_for(cap)
         propose = partial(self.section.proposer.propose, query, cap=cap, wanted=wanted)
-        return await asyncio.to_thread(propose) if self.section.frozen else propose()
+        if self.section.frozen:
+            return await asyncio.to_thread(propose)
+        return propose()
 
     async def get(self, item_id: str) -> Item | None:
         """Return a live item, or an archived version in memory under that id."""

@@ -190,7 +190,9 @@ class SectionCompaction:
         )
         replaced = {*change.replaced}
         saved = self._weight(item for item in before if item.id in replaced)
-        return change if saved > self._weight(item for _, item in change.items) else None
+        if saved > self._weight(item for _, item in change.items):
+            return change
+        return None
 
     def _sources_unchanged(self, before: Iterable[Item], change: Substitution) -> bool:
         """Return whether the items that a compaction was made of are still as it read them."""

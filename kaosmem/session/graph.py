@@ -76,7 +76,9 @@ class Graph:
         if item_id not in self._section:
             return None
         part = part_of(self._section.peek(item_id).metadata)
-        return part if isinstance(part, Entity) and part.id == entity_id else None
+        if isinstance(part, Entity) and part.id == entity_id:
+            return part
+        return None
 
     def neighbors(self, entity_id: str, *, depth: int = 1) -> SubGraph:
         """Return the entities up to `depth` hops away, nearest first, and their relationships.
@@ -240,7 +242,9 @@ class Graph:
 
     def _label(self, entity_id: str) -> str:
         entity = self.entity(entity_id)
-        return safe_line(entity_id) if entity is None else entity.label
+        if entity is None:
+            return safe_line(entity_id)
+        return entity.label
 
     def _around(self, entity_id: str, depth: int) -> tuple[list[Item], list[Item]]:
         """Return the items of the entities and of the relationships around one."""

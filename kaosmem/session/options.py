@@ -32,7 +32,9 @@ class SessionOptions:
 
     def clock_or(self, default: Clock) -> Clock:
         """Return the clock, or a default if none is given. Raises InvalidArgumentError."""
-        return default if self.clock is None else check_clock(self.clock)
+        if self.clock is None:
+            return default
+        return check_clock(self.clock)
 
 
 DEFAULT_OPTIONS = SessionOptions()

@@ -316,7 +316,9 @@ class Roster:
 
     def _recounted(self, item: Item) -> Item:
         tokens = count_content(item.content, self._counter)
-        return item if item.tokens == tokens else replace(item, tokens=tokens)
+        if item.tokens == tokens:
+            return item
+        return replace(item, tokens=tokens)
 
 
 def qualified(name: str, item_id: str) -> str:

@@ -175,7 +175,9 @@ class MemoryTools:
         if not id:
             return self._cut(context.explain())
         decision = context.decision(id)
-        return f"in: {decision.why}" if decision.included else f"out: {decision.why}"
+        if decision.included:
+            return f"in: {decision.why}"
+        return f"out: {decision.why}"
 
     async def list_versions(self, key: _KnownKey) -> str:
         """Return all values that a fact with a key had, newest first, each with its interval."""
@@ -209,7 +211,9 @@ class MemoryTools:
         if section is None or item.id in section:
             return ""
         current = None if item.key is None else section.current_id(item.key)
-        return "archived" if current in (None, item.id) else f"replaced by {current}"
+        if current in (None, item.id):
+            return "archived"
+        return f"replaced by {current}"
 
     def _remembered(self, item_id: str) -> Item:
         item = self._memory.get(item_id)

@@ -30,7 +30,9 @@ def why(
     context = session.trace.context(number)
     if words in session.saver.forgotten:
         return Why(None, f"Item {words!r} was erased, so no turn shows it any more.")
-    return Replay(session).seen(number).why(words) if context is None else context.why(words)
+    if context is None:
+        return Replay(session).seen(number).why(words)
+    return context.why(words)
 
 
 def turns_of(session: OpenSession) -> list[Turn]:

@@ -75,7 +75,9 @@ class Window:
 
     def block_of(self, tokens: int) -> int:
         """Return the tokens of the block in a request of so many tokens."""
-        return default_block(tokens) if self.block is None else self.block
+        if self.block is None:
+            return default_block(tokens)
+        return self.block
 
 
 class Windows:

@@ -185,9 +185,10 @@ def _found_at(local_id: str) -> _Place | None:
             return _Place(check_id(local_id.removeprefix(_ENTITY), "entity id"))
         if local_id.startswith(_RELATIONSHIP):
             source, *rest = json.loads(local_id.removeprefix(_RELATIONSHIP))
-            relationship_id = (
-                rest[0] if len(rest) == 1 else Relationship(source, rest[1], rest[0]).id
-            )
+            if len(rest) == 1:
+                relationship_id = rest[0]
+            else:
+                relationship_id = Relationship(source, rest[1], rest[0]).id
             return _Place(check_id(source, "entity id"), check_relationship_id(relationship_id))
     except (TypeError, ValueError, LookupError):
         pass
@@ -200,4 +201,6 @@ def _identity(relationship: Relationship) -> list[str]:
     target = relationship.target
     kind = relationship.type
     is_named = relationship.id != Relationship(source, target, kind).id
-    return [source, relationship.id] if is_named else [source, kind, target]
+    if is_named:
+        return [source, relationship.id]
+    return [source, kind, target]

@@ -219,7 +219,9 @@ class HistorySource(StoreSource):
             found = await self._find(local)
         elif position.isdecimal() and position.isascii():
             found = next(iter(await self._page(int(position), 1)), None)
-        return None if found is None else self._message_item(local, found)
+        if found is None:
+            return None
+        return self._message_item(local, found)
 
     def _message_item(self, local: str, message: ChatMessage) -> Item:
         sources = tuple(f"{self.spec.name}/{source}" for source in message.sources)

@@ -108,7 +108,9 @@ class StoreSource:
     def _local(self, item_id: str) -> str | None:
         """Return the part of an id after the source's name, None for an id of another source."""
         prefix = f"{self._spec.name}/"
-        return item_id.removeprefix(prefix) if item_id.startswith(prefix) else None
+        if item_id.startswith(prefix):
+            return item_id.removeprefix(prefix)
+        return None
 
     def _store_id(self, item_id: str) -> str | None:
         """Return the id in the store of an item, None for one that can't be in it."""

@@ -40,11 +40,9 @@ def fault_of_system(system: JSONValue) -> str:
     Source: API reference, "Create a Message", `system`; no system prompt is "".
     """
     if isinstance(system, list):
-        return (
-            ""
-            if system and all(_is_text(block) for block in system)
-            else "is a list of other than texts"
-        )
+        if system and all(_is_text(block) for block in system):
+            return ""
+        return "is a list of other than texts"
     if not isinstance(system, str):
         return "is neither a string nor a list of texts"
     return "is blank" if system and not system.strip() else ""

@@ -51,7 +51,9 @@ class ScriptedLLM:
         answer = self._answer(messages)
         if isinstance(answer, Exception):
             raise answer
-        return ChatMessage("assistant", answer) if isinstance(answer, str) else answer
+        if isinstance(answer, str):
+            return ChatMessage("assistant", answer)
+        return answer
 
 
 def _next_of(answers: Iterator[Answer]) -> Callable[[Sequence[ChatMessage]], Answer]:

@@ -91,7 +91,9 @@ class Turn:
         A query that is the text of an item is kept as its id.
         """
         item = known.by_id.get(self.seen.get("asked", ""))
-        return self.seen.get("query", "") if item is None else item.text
+        if item is None:
+            return str(self.seen.get("query", ""))
+        return item.text
 
     @property
     def at(self) -> datetime:

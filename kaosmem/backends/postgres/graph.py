@@ -306,4 +306,6 @@ def _fields(part: Entity | Relationship) -> dict[str, Any]:
 
 def _value(agtype: str | None) -> Any:
     """Return the value of an agtype's text: JSON with marks such as `::vertex`."""
-    return None if agtype is None else json.loads(_AGTYPE.sub(r"\1", agtype))
+    if agtype is None:
+        return None
+    return json.loads(_AGTYPE.sub(r"\1", agtype))

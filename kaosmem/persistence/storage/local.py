@@ -293,7 +293,9 @@ class LocalStorage:
         if match is None:
             return None
         last = int(match[1]), int(match[2], 16)
-        return last if note.startswith(_note_of(last, inode)) else None
+        if note.startswith(_note_of(last, inode)):
+            return last
+        return None
 
     def _write(self, path: str, chunks: Iterable[bytes]) -> None:
         self._publish(path, self._draft(path, chunks))

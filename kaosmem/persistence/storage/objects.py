@@ -448,7 +448,9 @@ def as_time(time: float | str | datetime) -> datetime:
     if isinstance(time, int | float):
         return datetime.fromtimestamp(time, UTC)
     parsed = datetime.fromisoformat(time) if isinstance(time, str) else time
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    if parsed.tzinfo:
+        return parsed
+    return parsed.replace(tzinfo=UTC)
 
 
 @contextmanager

@@ -86,7 +86,9 @@ class Theirs:
         """The ids of forgotten items, of all if the session was read."""
         forgotten = Forgotten()
         forgotten.add(self.erased)
-        return forgotten if self.stored is None else self.stored.forgotten
+        if self.stored is None:
+            return forgotten
+        return self.stored.forgotten
 
 
 def rebase(

@@ -146,7 +146,9 @@ async def in_line(
 
 async def _result(waiting: Future[T]) -> T:
     """Return the result of a future, without a round of the event loop if it is there."""
-    return waiting.result() if waiting.done() else await asyncio.wrap_future(waiting)
+    if waiting.done():
+        return waiting.result()
+    return await asyncio.wrap_future(waiting)
 
 
 def _leave(waiting: Future[LeaveLine]) -> None:

@@ -24,11 +24,9 @@ def act_on(
     """Return the awaitable that moves a task to a status, or retries it."""
     if act == "increment":
         return store.increment_retry(*key, task_id)
-    return (
-        store.force_retry(*key, task_id)
-        if act == "force"
-        else store.update_status(*key, task_id, act)
-    )
+    if act == "force":
+        return store.force_retry(*key, task_id)
+    return store.update_status(*key, task_id, act)
 
 
 class TaskContract(StoreContract[TaskStore]):
