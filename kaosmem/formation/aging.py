@@ -58,7 +58,9 @@ def with_verification(
     days = days_until_old(item)
     if not days:
         return item
-    last = item.valid_from if verified_at is None else max(item.valid_from, verified_at)
+    last = item.valid_from
+    if verified_at is not None:
+        last = max(last, verified_at)
     if now - last <= timedelta(days=days):
         return item
     # The same item each time, which keeps what was measured of it.

@@ -49,12 +49,15 @@ def doubt_about(
         return "another speaker"
     if new.trust < live.trust:
         return "lower trust"
+    is_before = new.valid_from < live.valid_from
     has_one_time = (new.stated_from is None) != (live.stated_from is None)
-    if has_one_time and new.valid_from < live.valid_from:
+    if has_one_time and is_before:
         return "no clear time"
     if change.action != "retire":
-        return "" if has_exact_key or _shares_subject(new.text, live) else "no word in common"
-    if new.valid_from < live.valid_from:
+        if has_exact_key or _shares_subject(new.text, live):
+            return ""
+        return "no word in common"
+    if is_before:
         return "told before it began"
     if not (has_exact_key or _shares_subject(change.quote, live)):
         return "no word in common"
@@ -74,13 +77,18 @@ def _shares_subject(text: str, live: Item) -> bool:
     """
     key = key_words(live.key or "")
     values = " ".join(_VALUES.findall(live.text))
-    subject = {*analyze(live.text)}.difference(analyze(values)).union(analyze(key))
+    subject = {*analyze(live.text)}
+    subject.difference_update(analyze(values))
+    subject.update(analyze(key))
     subject.difference_update(_PERSONS, analyze(live.role))
     if not subject.isdisjoint(analyze(text)):
         return True
     known = f"{key} {live.text}"
-    alike = (patterns("statements")[name] for name in ("place", "work"))
-    return any(words.search(text) and words.search(known) for words in alike)
+    for name in ("place", "work"):
+        words = patterns("statements")[name]
+        if words.search(text) and words.search(known):
+            return True
+    return False
 
 
 def is_run_of(procedure: Item, run: ProposedChange) -> bool:
@@ -102,4 +110,6 @@ def is_run_of(procedure: Item, run: ProposedChange) -> bool:
         return analyze(run.text) == analyze(procedure.text)
     if not run.worked:
         known_steps = known_steps[: len(steps)]
-    return steps == known_steps and not {*analyze(task)}.isdisjoint(analyze(known_task))
+    if steps != known_steps:
+        return False
+    return not {*analyze(task)}.isdisjoint(analyze(known_task))

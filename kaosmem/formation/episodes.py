@@ -81,8 +81,9 @@ class EpisodeFormer:
         begin = 0
         for place in range(1, len(said)):
             await asyncio.sleep(0)  # an import of months takes seconds
-            if self._ends(said[begin:place], said[place : place + _AROUND]):
-                changes.append(_episode(said[begin:place]))
+            episode = said[begin:place]
+            if self._ends(episode, said[place : place + _AROUND]):
+                changes.append(_episode(episode))
                 begin = place
         return Draft([change for change in changes if change.text], begin)
 
@@ -97,8 +98,10 @@ class EpisodeFormer:
         is_late = following.valid_from - last.valid_from > _PAUSE
         if is_elsewhere or is_late or len(episode) >= _MOST_ITEMS:
             return True
-        is_cut = min(len(episode), len(later)) >= _AROUND
-        return is_cut and _terms(episode[-_AROUND:]).keys().isdisjoint(_terms(later))
+        if min(len(episode), len(later)) < _AROUND:
+            return False
+        newest = _terms(episode[-_AROUND:])
+        return newest.keys().isdisjoint(_terms(later))
 
 
 def _episode(items: Sequence[Item]) -> ProposedChange:

@@ -206,11 +206,15 @@ def _terms_of(text: str) -> frozenset[str]:
 def unknown_marks(text: str, known: Set[str]) -> Iterator[str]:
     """Yield a reason for each number, name and address of a text that is not among known words."""
     for mark, is_sure in marks_of(text).items():
+        if not is_sure or mark in known or mark in _GENERIC:
+            continue
         parts = {*parts_of(mark)}
-        is_known = mark in known or (len(parts) > 1 and parts <= known)
-        if is_sure and not is_known and mark not in _GENERIC:
-            kind = "number" if any(map(str.isdigit, mark)) else "name"
-            yield f"{kind} not in its sources"
+        if len(parts) > 1 and parts <= known:
+            continue
+        if any(map(str.isdigit, mark)):
+            yield "number not in its sources"
+        else:
+            yield "name not in its sources"
 
 
 def _has_unknown_words(text: str, said: str) -> bool:
@@ -220,12 +224,18 @@ def _has_unknown_words(text: str, said: str) -> bool:
     common with one of the sources, is known.
     """
     words = _LETTERS_WITHOUT_NAMES.findall(text)
-    known = _LETTERS_WITHOUT_NAMES.findall(said) if words else []
+    if not words:
+        return False
+    known = _LETTERS_WITHOUT_NAMES.findall(said)
     for word in words:
-        run = 2 if word[0] >= "\uac00" else 3
-        parts = [word[at : at + run] for at in range(max(1, len(word) - run + 1))]
+        run = 3
+        if word[0] >= "\uac00":  # from here, a letter is a syllable of Korean
+            run = 2
         is_name = len(word) >= run or UNSPACED.match(word)
-        if is_name and word not in STOP_WORDS and not any(p in k for p in parts for k in known):
+        if not is_name or word in STOP_WORDS:
+            continue
+        parts = [word[at : at + run] for at in range(max(1, len(word) - run + 1))]
+        if not any(part in each for part in parts for each in known):
             return True
     return False
 
@@ -277,11 +287,12 @@ def _misread(
     if _is_over(text, clause):
         yield "over, no fact of now"
     sentence = _WORDS["sentence_end"].split(_before(source, source.find(quote)))[-1]
-    if _WORDS["condition"].search(clause) or _WORDS["supposed"].match(f"{sentence}{quote}"):
+    told = f"{sentence}{quote}"
+    if _WORDS["condition"].search(clause) or _WORDS["supposed"].match(told):
         yield "question or condition, no statement"
     reporters = _WORDS["report"].findall(sentence)
     is_reported = bool(reporters) and reporters[-1] not in text
-    if is_reported or _is_of_other(stated, f"{sentence}{quote}", grounds):
+    if is_reported or _is_of_other(stated, told, grounds):
         yield "words of somebody else"
 
 
@@ -296,7 +307,8 @@ def _is_over(text: str, clause: str) -> bool:
     if found is None:
         return False
     old, new = (words_of(part) for part in found.groups() if part is not None)
-    return bool(old & words_of(text)) and not new & words_of(text)
+    own = words_of(text)
+    return not own.isdisjoint(old) and own.isdisjoint(new)
 
 
 def _lacks_predicate(text: str, clause: str) -> bool:
@@ -333,8 +345,11 @@ def _is_of_other(
     if _WORDS["first_person"].search(_WORDS["other_person"].sub("", told)):
         said = [item.text for item in grounds.items if item.role == speaker]
         others = {item.role.casefold() for item in grounds.items} - {speaker.casefold()}
-        is_known = subject in own | words_of("\n".join(said))
-        return subject in others or (not is_known and _is_name(text, told))
+        if subject in others:
+            return True
+        if subject in own or subject in words_of("\n".join(said)):
+            return False
+        return _is_name(text, told)
     if subject not in own and not _WORDS["speaker_words"].search(text):
         return False
     text = plain(text)
@@ -342,8 +357,9 @@ def _is_of_other(
     if other is not None:
         return not any(word in text for word in other.groups() if word)
     first = _first_word(told)
-    is_name = marks_of(grounds.quoted.text).get(first, False) and not first[0].isdigit()
-    return is_name and first not in own | words_of(text)
+    if not marks_of(grounds.quoted.text).get(first, False) or first[0].isdigit():
+        return False
+    return first not in own and first not in words_of(text)
 
 
 def _differs(text: str, quote: str, grounds: Grounds) -> bool:
@@ -385,10 +401,12 @@ def clause_of(quote: str, text: str) -> str:
     "i don't like tea,"
     """
     begin = text.find(quote)
-    head = _WORDS["clause_end"].split(_before(text, begin))[-1]
-    stop = _WORDS["clause_end"].search(text, begin + len(quote) - 1)
-    end = stop.end() if stop else len(text)
-    return (head + text[begin:end]).strip()
+    clause_end = _WORDS["clause_end"]
+    head = clause_end.split(_before(text, begin))[-1]
+    stop = clause_end.search(text, begin + len(quote) - 1)
+    if stop is None:
+        return (head + text[begin:]).strip()
+    return (head + text[begin : stop.end()]).strip()
 
 
 def _before(text: str, end: int) -> str:
@@ -445,5 +463,6 @@ def _is_said_day(
     day, month, year = day_text(begin).casefold().split()
     # A year need not be said where the message was written in it, or in one beside it.
     is_near = abs(grounds.quoted.valid_from.year - begin.year) <= 1
-    has_month = not known.isdisjoint((month, month[:3], str(begin.month)))
-    return has_month and day in known and (is_near or year in known)
+    if day not in known or not (is_near or year in known):
+        return False
+    return not known.isdisjoint((month, month[:3], str(begin.month)))

@@ -104,7 +104,9 @@ class LLMFormer:
         name: str = "llm",
     ) -> None:
         self.name = check_text(name, "name")
-        self.budget = None if budget is None else check_count(budget, "budget", least=1)
+        if budget is not None:
+            check_count(budget, "budget", least=1)
+        self.budget = budget
         self._batch = check_count(batch, "batch", least=64)
         self._counter = get_counter()
         self._prompt = check_text(text_of(prompt, "prompts", "form.txt"), "prompt")

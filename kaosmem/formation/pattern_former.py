@@ -122,7 +122,9 @@ class _Table(NamedTuple):
             change = self._change(clause, item)
             if change is None:
                 whole = self._change(sentence, item)
-                return [] if whole is None else [whole]
+                if whole is None:
+                    return []
+                return [whole]
             changes.append(change)
         return changes
 
@@ -130,7 +132,9 @@ class _Table(NamedTuple):
         """Return the change of the first row that words match, at their begin or their lead."""
         sentence = f"{self.subject}{quote}" if self.without_subject.match(quote) else quote
         lead = self.leads.match(sentence)
-        starts = sorted({0, lead.end()} if lead else {0})
+        starts = [0]
+        if lead:
+            starts = sorted({0, lead.end()})
         for row in self.rows:
             if row.only_colleagues and item.role == "user":
                 continue
@@ -169,7 +173,10 @@ def _table(text: str) -> _Table:
     def compiled(pattern: str) -> re.Pattern[str]:
         return re.compile(expanded(pattern, parts), re.IGNORECASE)
 
-    rows = [_Row(**row | {"pattern": compiled(row["pattern"])}) for row in stored["statements"]]
+    rows = []
+    for row in stored["statements"]:
+        row["pattern"] = compiled(row["pattern"])
+        rows.append(_Row(**row))
     others = [compiled(stored.get(name, _NOTHING)) for name in _Table._fields[3:]]
     return _Table(rows, stored.get("same", {}), stored.get("subject", ""), *others)
 

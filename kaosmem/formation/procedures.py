@@ -64,9 +64,12 @@ class ProcedureFormer:
             change = self._change(said[begin:end], said[end])
             if change is not None:
                 changes.append(change)
-        last = begins[-1] if begins else 0
-        goes_on = any(_blocks(said[last:], ToolUseBlock))
-        return Draft(changes, last if begins and goes_on else len(said))
+        until = len(said)
+        if begins:
+            last = begins[-1]
+            if any(_blocks(said[last:], ToolUseBlock)):  # the last run goes on
+                until = last
+        return Draft(changes, until)
 
     def _change(self, run: Sequence[Item], answer: Item) -> ProposedChange | None:
         """Return a run as a procedure, or None if it is none.
@@ -136,10 +139,14 @@ def _written(task: str, steps: Iterable[str]) -> str:
 def _step_text(call: ToolUseBlock) -> str:
     """Return a call as it is shown in a text, or the name of the tool if it is long."""
     text = block_text(call)
-    return text if len(text) <= _MAX_STEP_CHARS else call.name
+    if len(text) <= _MAX_STEP_CHARS:
+        return text
+    return call.name
 
 
 def _first_sentence(text: str, *, most: int = _MAX_TASK_CHARS) -> str:
     """Return the first sentence of a text in one line, "" if it is too long."""
     sentence = " ".join(next(sentences_in(text)).split())
-    return sentence if len(sentence) <= most else ""
+    if len(sentence) <= most:
+        return sentence
+    return ""
