@@ -36,12 +36,16 @@ class Archived:
     @property
     def position(self) -> int | None:
         """Return its ordinal if it may be recalled."""
-        return None if self.unit is None else self.ordinal
+        if self.unit is None:
+            return None
+        return self.ordinal
 
     @property
     def valid_until(self) -> datetime | None:
         """Return when it stopped to hold, None if nothing took its place."""
-        return self.ended[0] if self.ended else None
+        if self.ended:
+            return self.ended[0]
+        return None
 
     def to_dict(self) -> JSONDict:
         """Return the version as JSON values."""
@@ -253,7 +257,9 @@ class Archive:
     def get(self, item_id: str) -> Item | None:
         """Return an item as its newest archived version has it, if that is in memory."""
         version = self.newest(item_id)
-        return None if version is None else version.item
+        if version is None:
+            return None
+        return version.item
 
     def put(self, version: Archived) -> None:
         """Archive a version of an item."""

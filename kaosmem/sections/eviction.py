@@ -99,7 +99,9 @@ class EvictionPolicy:
         return (*self._key_of(unit), unit.first)
 
     def _key_of(self, unit: Standing) -> tuple[int, ...]:
-        return () if self.key is None else self.key(unit)
+        if self.key is None:
+            return ()
+        return self.key(unit)
 
 
 POLICIES: Mapping[str, EvictionPolicy] = MappingProxyType(
@@ -144,8 +146,10 @@ class EvictionQueue:
 
     def push(self, first: int) -> None:
         """Enter a unit that is new or has changed."""
-        unit = None if self._heap is None else self._standing(first)
-        if self._heap is None or unit is None:
+        if self._heap is None:
+            return
+        unit = self._standing(first)
+        if unit is None:
             return
         heappush(self._heap, self._policy.order(unit))
         if len(self._heap) > self._max_length:  # about half is stale
@@ -187,10 +191,13 @@ class EvictionQueue:
                 victims[first] = entry
                 tokens -= unit.tokens
                 items -= unit.items
-        enough = tokens <= 0 and items <= 0
-        for entry in [*passed.values(), *(() if enough else victims.values())]:
+        for entry in passed.values():
             heappush(heap, entry)
-        return list(victims) if enough else None
+        if tokens <= 0 and items <= 0:
+            return list(victims)
+        for entry in victims.values():
+            heappush(heap, entry)
+        return None
 
     def _made(self, firsts: Iterable[int]) -> list[tuple[int, ...]]:
         if self._heap is None:

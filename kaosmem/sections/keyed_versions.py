@@ -46,7 +46,9 @@ class KeyedVersions:
 
     def live(self, key: str | None) -> tuple[int, ...]:
         """Return the ordinals of the live versions of a key, oldest first."""
-        return () if key is None else self._live.get(key, ())
+        if key is None:
+            return ()
+        return self._live.get(key, ())
 
     def newest(self, key: str) -> int | None:
         """Return the ordinal of the newest version of a key, live or evicted, None for none."""
@@ -135,21 +137,23 @@ class KeyedVersions:
 
         It may be live, evicted or removed.
         """
-        if item.key is None:
+        key = item.key
+        if key is None:
             return None
-        removed = self.removed.get(item.key)
+        removed = self.removed.get(key)
         if removed is not None and is_older(item, removed):
             return removed
-        newest = self.newest(item.key)
+        newest = self.newest(key)
         if newest is not None and is_announced(self._known(newest), now):
-            every = self.all_of(item.key)
+            every = self.all_of(key)
             begun = [at for at in every if not is_announced(self._known(at), now)]
             newest = max(begun, key=self._began, default=None)
         if newest is None:
             return None
         other = self._known(newest)
-        is_itself = other.id == item.id and newest in self.live(item.key)
-        if is_itself or not is_older(item, other):
+        if other.id == item.id and newest in self.live(key):
+            return None
+        if not is_older(item, other):
             return None
         return KeyedVersion(other.id, other.valid_from, self._created_at(newest))
 

@@ -142,7 +142,10 @@ class LazyIndex:
             return behind
         with self.lock:
             batch = self._batch()
-        tokens = sum(item.tokens for item in batch.values() if item is not None)
+        tokens = 0
+        for item in batch.values():
+            if item is not None:
+                tokens += item.tokens
         if len(batch) == behind and tokens <= _FEW_TOKENS:
             return 0
         return behind

@@ -84,7 +84,9 @@ class Ledger:
         """
         if item_id in self.credited:
             return min(3, self.credited[item_id].bit_length())
-        return -1 if self.shown[item_id] >= _MANY_SHOWS else 0
+        if self.shown[item_id] >= _MANY_SHOWS:
+            return -1
+        return 0
 
     def _tables(self) -> list[dict[str, Any]]:
         """Return the tables by the ids of items, and by the names of runs."""

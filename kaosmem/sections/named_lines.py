@@ -49,7 +49,9 @@ def _holding(held: ItemTable, named: Sequence[tuple[str, int]]) -> Iterator[int]
     for item_id, ordinal in [*held.ordinals.items()]:  # another thread may add items
         source, _, lines = item_id.rpartition("#L")
         name = source.rpartition("/")[2]
-        match = _LINES.match(lines) if name in names else None
+        if name not in names:
+            continue
+        match = _LINES.match(lines)
         if match:
             passage = ordinal, f"/{source}", int(match[1]), int(match[2])
             passages.setdefault(name, []).append(passage)

@@ -110,7 +110,9 @@ class Room:
         """Raise InvalidArgumentError if an item would be in one unit with another of its key."""
         held = self._held
         others = [ordinal for ordinal in held.keyed.live(item.key) if held[ordinal].id != item.id]
-        joined = self._joined(item) if others else ()
+        if not others:
+            return
+        joined = self._joined(item)
         for ordinal in others:
             if held.units.first(ordinal) in joined:
                 raise InvalidArgumentError(

@@ -186,7 +186,9 @@ class Section:
         If versions are yet to begin, it is the one that holds until then.
         """
         live = self.held.keyed.live(key)
-        return self.held[live[0]] if live else None
+        if live:
+            return self.held[live[0]]
+        return None
 
     def live_versions(self, key: str) -> list[Item]:
         """Return the live versions of a key, oldest first.
@@ -205,19 +207,22 @@ class Section:
 
         None: it was removed, or it was evicted and nothing recalls it.
         """
-        newest = self.held.keyed.newest(key)
-        if newest is not None and newest in self.held:
-            return self.held[newest].id
-        versions = self.held.keyed.versions(key)
+        held = self.held
+        newest = held.keyed.newest(key)
+        if newest is not None and newest in held:
+            return held[newest].id
+        versions = held.keyed.versions(key)
         if not versions or not versions[-1].is_current:
             return None
-        return self.held.undecoded(versions[-1].item).id
+        return held.undecoded(versions[-1].item).id
 
     @property
     def newest_question(self) -> Item | None:
         """Return a history's newest item of role user with more than tool results."""
         newest = self.held.newest_question
-        return None if newest is None else self.held[newest]
+        if newest is None:
+            return None
+        return self.held[newest]
 
     @property
     def question(self) -> str:
@@ -412,11 +417,12 @@ class Section:
         """Let announced versions that have begun supersede the live versions before them."""
         if self.frozen:
             return
-        for key in [*self.held.keyed.several]:
-            for older, successor in self.held.keyed.begun(key, self._now(key)):
-                newer = self.held[successor]
-                ends = {self.held[older].id: (newer.valid_from, newer.created_at)}
-                unit = self.held.unit(self.held.units.first(older))
+        held = self.held
+        for key in [*held.keyed.several]:
+            for older, successor in held.keyed.begun(key, self._now(key)):
+                newer = held[successor]
+                ends = {held[older].id: (newer.valid_from, newer.created_at)}
+                unit = held.unit(held.units.first(older))
                 self._change(Evict(self.spec.name, [each.id for each in unit], ends))
 
     def expire(self, now: datetime) -> None:
@@ -455,8 +461,9 @@ class Section:
         self._check_writable()
         for _, item in change.items:
             self._check_change(item)
-        if not all(item_id in self for item_id in change.replaced):
-            return False
+        for item_id in change.replaced:
+            if item_id not in self:
+                return False
         self._change(Compact(self.spec.name, change))
         return True
 
@@ -576,8 +583,9 @@ class Section:
                 hold all of them.
         """
         counts = [state[name] for name in _COUNTS]
-        if not all(type(count) is int and count >= 0 for count in counts):
-            raise InvalidArgumentError("a section's state has a count that is none")
+        for count in counts:
+            if type(count) is not int or count < 0:
+                raise InvalidArgumentError("a section's state has a count that is none")
         archive = Archive(on_disk=state["archived"]) if archive is None else archive
         held = ItemTable.restore(spec, state, entries)
         if spec.recalls:
