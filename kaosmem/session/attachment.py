@@ -97,10 +97,11 @@ class Attachment:
         It may take any time.
         """
         held = [item_id for item_id in item_ids if await self.get(item_id) is not None]
-        if held and not isinstance(self.source, ForgettingSource):
+        if not held:
+            return []
+        if not isinstance(self.source, ForgettingSource):
             return None
-        if held and isinstance(self.source, ForgettingSource):
-            await self._answer(self.source.forget(held), None)
+        await self._answer(self.source.forget(held), None)
         return held
 
     async def _answer(self, asked: Awaitable[T], timeout_s: float | None) -> T:

@@ -82,8 +82,10 @@ class SectionCompaction:
     def _frame(self, *, is_marked: bool) -> int:
         """Return the tokens of the section's header, and of a mark for the items that left it."""
         header = self._format.history_header_tokens(self._section.spec.title, self._counter)
+        if not is_marked:
+            return header
         mark = Mark(self._section.held.taken)
-        return header + (self._format.entry_tokens(mark, self._counter) if is_marked else 0)
+        return header + self._format.entry_tokens(mark, self._counter)
 
     def _weight(self, items: Iterable[Item]) -> int:
         form = f"message {self._format.name} {self._counter.name}"

@@ -156,16 +156,20 @@ def _episodes_asked_for(proposals: Mapping[str, Proposal], query: Query) -> str:
     periods = query.periods
     if not periods and query.asks_what_happened:
         periods = (Period(date.min, date.max),)
+    if not periods:
+        return ""
     found = []
     for name, proposal in proposals.items():
-        for item in items_of(proposal.candidates[:1] if periods else ()):
+        for item in items_of(proposal.candidates[:1]):
             end = stated_from({"timestamp": item.metadata.get("until")})
             if item.metadata.get("kind") != "episodic" or end is None:
                 continue
             days = Period(item.valid_from.date(), end.date())
             if any(days.lies_in(asked) for asked in periods):
                 found.append((end - item.valid_from, name))
-    return max(found)[1] if found else ""
+    if found:
+        return max(found)[1]
+    return ""
 
 
 @dataclass(frozen=True)
@@ -345,8 +349,9 @@ class _KnownItems:
             if not unit.recalled:
                 return True
             evicted = [item for item in unit.items if item.id not in section]
-            if any(self.get(item.id) is not None for item in evicted):
-                return False
+            for item in evicted:
+                if self.get(item.id) is not None:
+                    return False
             self.enter(evicted)
             return True
 

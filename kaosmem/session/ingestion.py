@@ -289,22 +289,24 @@ class Ingestion:
         await self._step()
         self._items_added += 1
         before = len(self._section)
-        is_taken = self._session.factory.section_of(passage.id) is not None
+        name = self._section.spec.name
+        item_id = passage.id
+        if self._session.factory.section_of(item_id) is not None:  # another place has the id
+            item_id = f"{item_id}@{place.label}"
         item = self._add(
-            self._section.spec.name,
+            name,
             passage.text,
-            # Another place may have the id.
-            id=f"{passage.id}@{place.label}" if is_taken else passage.id,
+            id=item_id,
             role=passage.role,
             metadata=metadata,
             trust=Trust.EXTERNAL,
         )
         if len(self._section) <= before:
             raise SectionFullError(
-                f"section {self._section.spec.name!r} has no room for all passages and would evict "
-                "some of them; raise its budget or max_items, or leave them out: with "
-                "eviction='none', a budget limits only its share of a window",
-                section=self._section.spec.name,
+                f"section {name!r} has no room for all passages and would evict some of them; "
+                "raise its budget or max_items, or leave them out: with eviction='none', a budget "
+                "limits only its share of a window",
+                section=name,
             )
         return item
 

@@ -189,7 +189,9 @@ class ItemFactory:
     ) -> Trust:
         if not sources:
             usual = Trust.APPLICATION if spec.placement == "static" else trust_of(role, content)
-            return usual if given is None else given
+            if given is None:
+                return usual
+            return given
         if spec.placement == "static":
             raise InvalidArgumentError(
                 f"section {spec.name!r} is static: a derived item may not stand in the system "
@@ -204,14 +206,18 @@ class ItemFactory:
                 f"trust {given.name} is higher than {lowest.name}, the lowest of the sources; "
                 "leave trust out"
             )
-        return lowest if given is None else given
+        if given is None:
+            return lowest
+        return given
 
 
 def _usual_role(spec: SectionSpec) -> str:
     """Return the role of an item that is added without one."""
     if spec.name == "role":
         return "system"
-    return "user" if spec.is_history else ""
+    if spec.is_history:
+        return "user"
+    return ""
 
 
 def _checked_key(key: str | None) -> str | None:

@@ -127,7 +127,11 @@ class LeftOut:
     ) -> Decision:
         item = version.item
         live = [] if item.key is None else section.live_versions(item.key)
-        newest = next((each for each in live if not is_older(each, item)), None)
+        newest = None
+        for each in live:
+            if not is_older(each, item):
+                newest = each
+                break
         fault = ""
         if newest is not None and newest.created_at > self.clock():
             newest = None  # a stored turn is asked, which came before the newer version

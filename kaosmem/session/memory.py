@@ -867,7 +867,8 @@ class SessionMemory:
             )
             specs = session.roster.shown(sections)
             if window is not None:
-                window = window if isinstance(window, Window) else Window(window)
+                if not isinstance(window, Window):
+                    window = Window(window)
                 session.check_writable()
             context = await assemble(session, call, specs, window)
             contexts.append(context)
@@ -1022,7 +1023,9 @@ class SessionMemory:
             InvalidNameError: If the id is not valid.
         """
         section = self._session.factory.section_of(item_id)
-        return None if section is None else section.get(item_id)
+        if section is None:
+            return None
+        return section.get(item_id)
 
     async def fetch(self, item_id: str) -> Item:
         """Return a whole item: live, archived, or from an attached source.

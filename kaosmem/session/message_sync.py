@@ -121,8 +121,11 @@ class MessageSync:
         number, end = found
         later = [known.item for known in self._seen[:number]]
         withdrawn = [item.id for item in later if not item.pinned]
+        following = end
         place = await self._place(number)
-        return SyncPlan(self._messages_from(end, end if place is None else place + 1), withdrawn)
+        if place is not None:
+            following = place + 1
+        return SyncPlan(self._messages_from(end, following), withdrawn)
 
     def _messages_from(self, start: int, place: int) -> list[tuple[int, ChatMessage]]:
         """Return the messages of the list from `start` on. place: of the first one."""
@@ -194,7 +197,9 @@ class MessageSync:
             return 0
         end = self._start + place + 1
         _, is_all = await self._equal_up_to(end, number)
-        return end if is_all else 0
+        if is_all:
+            return end
+        return 0
 
     async def _end_in_cut_list(self, number: int, *, is_certain: bool = False) -> int:
         """Return the number of messages up to and with a known one, 0 if the list lacks it.

@@ -205,7 +205,9 @@ class OpenSession:
         for name, section in self.sections.items():
             if name in names and section.held.unloaded:
                 unread.append(section)
-        error = await self.past.recall(unread) if unread else None
+        if not unread:
+            return
+        error = await self.past.recall(unread)
         if error is not None:
             self._notices.append(f"{_NOT_RECALLED}: {error}")
 
@@ -229,9 +231,11 @@ class OpenSession:
     @property
     def damage(self) -> tuple[CorruptionError, ...]:
         """The damage of the stored session, as far as it was read."""
-        told = {*map(str, self.log.damage)}
+        found = [*self.log.damage]
+        told = {*map(str, found)}
         lost = [error for error in self.lost if error.byte is not None]
-        return (*self.log.damage, *(error for error in lost if str(error) not in told))
+        found += [error for error in lost if str(error) not in told]
+        return tuple(found)
 
     @property
     def notices(self) -> tuple[str, ...]:

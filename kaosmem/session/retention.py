@@ -76,9 +76,13 @@ def _live_units(
         unit = held.unit(first)
         if not all(policy.is_due(item, held.ledger, now) for item in unit):
             continue
-        reason = "its call waits for a result" if held.units.is_waiting(first) else ""
-        reason = "required" if first in required else reason
-        reason = "pinned" if any(item.pinned for item in unit) else reason
+        reason = ""
+        if any(item.pinned for item in unit):
+            reason = "pinned"
+        elif first in required:
+            reason = "required"
+        elif held.units.is_waiting(first):
+            reason = "its call waits for a result"
         if reason:
             kept |= dict.fromkeys((item.id for item in unit), reason)
         else:
@@ -89,7 +93,8 @@ def _live_units(
         if excess <= 0:
             break
         going.append([item.id for item in unit])
-        excess -= sum(item.tokens for item in unit)
+        for item in unit:
+            excess -= item.tokens
     return going
 
 

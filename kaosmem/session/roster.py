@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import chain, count, islice
+from itertools import islice
 from operator import attrgetter
 from types import MappingProxyType
 
@@ -98,8 +98,11 @@ class Roster:
         check_instance(source, Source, "source")
         if name is None:
             own = source.spec.name
-            names = chain((own,), (f"{own}-{number}" for number in count(2)))
-            name = next(each for each in names if each not in self._specs)
+            name = own
+            number = 2
+            while name in self._specs:
+                name = f"{own}-{number}"
+                number += 1
         elif check_name(name, "source") in self._specs:
             raise InvalidArgumentError(
                 f"{shown(name)} is the name of a section or source already; give another"
@@ -146,7 +149,9 @@ class Roster:
         """
         newest = self._newest_message(names)
         if newest is None:
-            return await self._asked_of_sources(names) if given is None else given, ""
+            if given is not None:
+                return given, ""
+            return await self._asked_of_sources(names), ""
         section = self.sections[newest.section]
         newest_question = section.question
         question = newest_question if given is None else given

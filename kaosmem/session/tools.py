@@ -133,9 +133,10 @@ class MemoryTools:
     async def remember(self, text: _Text, key: _Key = None) -> str:
         """Store a statement for later turns."""
         key = key or None  # a strict schema has no optional argument
-        replaced = None if key is None else self._memory[self._section].keyed(key)
-        if replaced is not None:
-            check_remembered(replaced)
+        if key is not None:
+            replaced = self._memory[self._section].keyed(key)
+            if replaced is not None:
+                check_remembered(replaced)
         item = self._memory.add(
             self._section,
             _statement(text),
@@ -210,7 +211,9 @@ class MemoryTools:
         section = next((each for each in self._memory if each.spec.name == item.section), None)
         if section is None or item.id in section:
             return ""
-        current = None if item.key is None else section.current_id(item.key)
+        if item.key is None:
+            return "archived"
+        current = section.current_id(item.key)
         if current in (None, item.id):
             return "archived"
         return f"replaced by {current}"

@@ -118,8 +118,9 @@ class WhatIf:
         for (budget, ranker), context in self.contexts.items():
             found = self.difference(budget, ranker)
             named = []
-            for change, item in found.changes if found else ():
-                named.append(f"{change} '{preview(item.text, 28)}'")
+            if found:
+                for change, item in found.changes:
+                    named.append(f"{change} '{preview(item.text, 28)}'")
             if named:
                 changes.append(f"{visible(ranker)} at {budget:,}: {listed(named, _NAMED_ITEMS)}")
             fill = f"{100 * context.used // max(1, budget)} %"

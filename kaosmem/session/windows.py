@@ -121,8 +121,10 @@ class Windows:
             left -= len(window.text or "") + sum(map(len, window.messages))
             if not window.is_stored:
                 window = window.over(Rebased.UNSTORED)
-            elif left < 0 or is_changed(window, sections, {}):
-                window = window.over(Rebased.FULL if left < 0 else Rebased.CHANGED)
+            elif left < 0:
+                window = window.over(Rebased.FULL)
+            elif is_changed(window, sections, {}):
+                window = window.over(Rebased.CHANGED)
             stored.append(window.to_dict())
         return stored[::-1]
 
@@ -143,7 +145,9 @@ class Windows:
     def visible(self, name: str) -> Collection[str]:
         """Return the ids of the items that a window shows, none without a window."""
         window = self.held.get(name)
-        return () if window is None else window.shown.keys()
+        if window is None:
+            return ()
+        return window.shown.keys()
 
     def turn(
         self,
@@ -258,8 +262,10 @@ class Windows:
         for turn in turns:
             name = turn["window"]
             window = self.held.get(name)
-            visible = () if window is None else _visible_ids(window)
-            if any(item_id in item_ids for item_id in (*visible, *turn.get("items", ()))):
+            visible = {*turn.get("items", ())}
+            if window is not None:
+                visible |= _visible_ids(window)
+            if any(item_id in item_ids for item_id in visible):
                 names.add(name)
         return names
 

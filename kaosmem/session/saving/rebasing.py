@@ -238,7 +238,9 @@ def _repeat(
 
 
 def _told(change: Remove) -> datetime | None:
-    return None if change.ended is None else change.ended[1]
+    if change.ended is None:
+        return None
+    return change.ended[1]
 
 
 def _repeat_settling(
@@ -256,8 +258,10 @@ def _repeat_settling(
     told = {*change.change.replaced}
     for _, item in change.change.items:
         told.update(item.sources)
-    if not any(item_id in touched or item_id in forgotten for item_id in told):
-        section.compact(change.change)
+    for item_id in told:
+        if item_id in touched or item_id in forgotten:
+            return
+    section.compact(change.change)
 
 
 def is_reply(change: Operation) -> bool:
@@ -265,9 +269,9 @@ def is_reply(change: Operation) -> bool:
 
     Thinking is bound to the request that it replies to.
     """
-    return isinstance(change, Add) and any(
-        isinstance(each, ThinkingBlock) for each in change.item.message.blocks
-    )
+    if not isinstance(change, Add):
+        return False
+    return any(isinstance(each, ThinkingBlock) for each in change.item.message.blocks)
 
 
 def _check_clashes(ours: Sequence[SectionOperation], touched: Container[str] | None) -> None:
@@ -299,23 +303,22 @@ def _check_ids(ours: Sequence[SectionOperation], stored: Mapping[str, Section]) 
     for change in ours:
         if isinstance(change, Add) and change.section in stored:
             item_id = change.item.id
-            if any(
-                item_id in section for name, section in stored.items() if name != change.section
-            ):
-                raise ConflictError(
-                    f"another writer has added an item {shown(item_id)} too, so nothing was "
-                    "written; "
-                    "open the session again and choose another id"
-                )
+            for name, section in stored.items():
+                if name != change.section and item_id in section:
+                    raise ConflictError(
+                        f"another writer has added an item {shown(item_id)} too, so nothing was "
+                        "written; open the session again and choose another id"
+                    )
 
 
 def _check_sources(ours: Sequence[SectionOperation], forgotten: Container[str]) -> None:
     """Raise ConflictError if an own item is derived from one that others have forgotten."""
     for change in ours:
-        if isinstance(change, Add | Update) and any(
-            source in forgotten for source in change.item.sources
-        ):
-            raise ConflictError(
-                f"item {shown(change.item.id)} is derived from what another writer has forgotten; "
-                "open the session again and go on without it"
-            )
+        if not isinstance(change, Add | Update):
+            continue
+        for source in change.item.sources:
+            if source in forgotten:
+                raise ConflictError(
+                    f"item {shown(change.item.id)} is derived from what another writer has "
+                    "forgotten; open the session again and go on without it"
+                )

@@ -86,7 +86,9 @@ def repeat_intact(
         what = f"{where} cannot be repeated without the records that are lost"
         damage.append(CorruptionError(what, seq=record.seq))
         return None
-    return None if isinstance(operation, WindowTurn) else operation
+    if isinstance(operation, WindowTurn):
+        return None
+    return operation
 
 
 def _repeat(section: Section, operation: SectionOperation) -> None:
@@ -128,7 +130,9 @@ def _end_older(
     touched: Container[str],
 ) -> None:
     """Remove the older version of a key if the record that superseded it is lost."""
-    older = section.keyed(item.key) if item.key is not None else None
+    if item.key is None:
+        return
+    older = section.keyed(item.key)
     if older is None or older.id == item.id or older.id in touched:
         return
     if is_announced(item, item.created_at):  # the older one holds until it begins

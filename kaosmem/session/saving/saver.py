@@ -260,9 +260,9 @@ class Saver:
     @property
     def _is_settled(self) -> bool:
         """Return whether the sections are as the log's last record left them."""
-        journals = (*(each.journal for each in self._sections.values()), self.windows.journal)
-        is_drained = not any(journals) and not self.trace.has_unsaved
-        return not self._batch and not self._unsaved and is_drained
+        if self._batch or self._unsaved or self.windows.journal or self.trace.has_unsaved:
+            return False
+        return not any(section.journal for section in self._sections.values())
 
     async def _take_in_log(self, *, discard: bool = False) -> None:
         """Take in the commits of others, and put the unsaved changes after them or drop them.

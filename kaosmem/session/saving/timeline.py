@@ -64,7 +64,8 @@ def told(section: Section, archived: Iterable[Archived]) -> list[ToldItem]:
             of = version.ordinal, version.item.id
             contents.setdefault(of, {})[version.corrected] = version  # files may hold it, too
     for ordinal in section.held:
-        if not Replaced.by(item := section.held[ordinal]):
+        item = section.held[ordinal]
+        if not Replaced.by(item):
             contents.setdefault((ordinal, item.id), {})[None] = Archived(item, ordinal)
     return sorted(
         (each for versions in contents.values() for each in _told_of(versions)),
@@ -116,10 +117,14 @@ def section_at(
     facts: dict[object, list[ToldItem]] = {}
     for number, each in enumerate(items):
         if each.is_known(known_at):
-            facts.setdefault(number if each.item.key is None else (each.item.key,), []).append(each)
+            fact_id: object = number  # an item without a key is a fact of its own
+            if each.item.key is not None:
+                fact_id = (each.item.key,)
+            facts.setdefault(fact_id, []).append(each)
     now = None if section.present is None else known_at
     chosen: list[Version[ToldItem]] = []
-    for versions in (versions_of(fact, known_at=known_at) for fact in facts.values()):
+    for fact in facts.values():
+        versions = versions_of(fact, known_at=known_at)
         # Else it was removed, and no question may bring it back.
         ends = [version.valid_until for version in versions]
         if as_of is not None or not all(end and (now is None or end <= now) for end in ends):
@@ -127,17 +132,17 @@ def section_at(
     if as_of is not None:
         chosen = [replace(version, valid_until=None) for version in _held_at(as_of, chosen)]
     chosen.sort(key=lambda version: version.item.order)
-    newest = {
-        version.item.item.id: version for version in chosen
-    }  # an id may have been given again
-    unique = [version for version in chosen if newest[version.item.item.id] is version]
+    newest = {version.item.item.id: version for version in chosen}
     then = Section(section.spec, ranker=section.ranker)
     then.held.ledger = section.ledger
-    for version in unique:
+    for version in chosen:
+        item = version.item.item
+        if newest[item.id] is not version:  # its id was given again
+            continue
         end = version.valid_until
         if end is not None and now is not None and now < end:
             end = None
-        then.put_back(version.item.item, end)
+        then.put_back(item, end)
     return then
 
 

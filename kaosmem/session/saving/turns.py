@@ -44,7 +44,8 @@ class OneLoop:
                         "Sessions in one loop at a time, or open the session once in each; without "
                         "a loop of your own, use SyncSessionMemory.open(..., in_turn=True)"
                     )
-                self._loop, self.lock = loop, asyncio.Lock()
+                self._loop = loop
+                self.lock = asyncio.Lock()
             self._inside += 1
 
     def __exit__(self, *_: object) -> None:
@@ -76,8 +77,9 @@ class Queues:
         ticket: Future[None] = Future()
         with self._lock:
             waiting = self._waiting.setdefault(key, [])
-            if any(each in TURNS_AROUND.get() for each in waiting):
-                raise ConcurrentUseError(self._nested)
+            for each in waiting:
+                if each in TURNS_AROUND.get():
+                    raise ConcurrentUseError(self._nested)
             waiting.append(ticket)
             _admit_next(waiting)
         try:
@@ -159,8 +161,9 @@ def _leave(waiting: Future[LeaveLine]) -> None:
 
 def _admit_next(waiting: list[Future[None]]) -> None:
     """Let the first ticket in, unless one is inside. A cancelled ticket leaves by itself."""
-    if any(each.done() and not each.cancelled() for each in waiting):
-        return
+    for each in waiting:
+        if each.done() and not each.cancelled():
+            return
     for each in waiting:
         if not each.cancelled() and each.set_running_or_notify_cancel():
             each.set_result(None)
