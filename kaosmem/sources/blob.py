@@ -69,16 +69,20 @@ class BlobHandle:
         metadata: JSONObject | None = None,
     ) -> BlobHandle:
         """Return the handle of some bytes. It has a preview if they are text in UTF-8."""
-        text = _text_of(data[: 8 * PREVIEW_CHARS], is_cut=len(data) > 8 * PREVIEW_CHARS) or ""
+        most = 8 * PREVIEW_CHARS
+        text = _text_of(data[:most], is_cut=len(data) > most) or ""
         preview = text[:PREVIEW_CHARS].rstrip()
-        preview += "…" if preview and len(text) > PREVIEW_CHARS else ""
+        if preview and len(text) > PREVIEW_CHARS:
+            preview += "…"
         return cls(key, content_type, len(data), preview, check_metadata(metadata))
 
     @property
     def text(self) -> str:
         """Return the handle as the context shows it."""
         title = f"{visible(self.key)} ({visible(self.content_type)}, {self.size:,} bytes)"
-        return f"{title}: {self.preview}" if self.preview else title
+        if self.preview:
+            return f"{title}: {self.preview}"
+        return title
 
 
 class BlobSource(StoreSource):
@@ -273,4 +277,6 @@ def _text_of(data: bytes, *, is_cut: bool = False) -> str | None:
         text = codecs.getincrementaldecoder("utf-8")().decode(data, final=not is_cut)
     except UnicodeDecodeError:
         return None
-    return None if "\x00" in text else text
+    if "\x00" in text:
+        return None
+    return text

@@ -166,8 +166,12 @@ class ConversationSource(StoreSource):
             return None
         if isinstance(event, Condensation):
             summary = self._log.view.summary(event.id)
-            return None if summary is None else self._event_item(summary)
-        return self._event_item(event) if event.is_shown else None
+            if summary is None:
+                return None
+            return self._event_item(summary)
+        if event.is_shown:
+            return self._event_item(event)
+        return None
 
     async def newest_question(self) -> str:
         """Return the text of the newest user message, "" if there is none."""
@@ -209,7 +213,9 @@ class ConversationSource(StoreSource):
         """Return how many entries there are up to the newest of a view, without condensations."""
         ordinals = self._log.view.ordinals
         newest = ordinals.get(view[-1].id) if view else None
-        return len(ordinals) if newest is None else newest + 1
+        if newest is None:
+            return len(ordinals)
+        return newest + 1
 
     def _shown_item(self, event: ConversationEvent) -> Item:
         """Return the item of an entry: the same object as long as the entry is shown unchanged."""

@@ -28,7 +28,8 @@ MAX_NAMED = 16
 """Around how many of the entities that a query names the store is asked."""
 MAX_LINES = 512
 """How many entities, and how many relationships, around each are ranked."""
-_ENTITY, _RELATIONSHIP = "entity:", "relationship:"
+_ENTITY = "entity:"
+_RELATIONSHIP = "relationship:"
 
 
 class GraphSource(StoreSource):
@@ -110,7 +111,10 @@ class GraphSource(StoreSource):
         if found is None:
             return None
         around = await self._store.get_neighbors(found.entity_id)
-        return next((item for item in self._lines(around) if item.id == item_id), None)
+        for item in self._lines(around):
+            if item.id == item_id:
+                return item
+        return None
 
     async def forget(self, item_ids: Collection[str]) -> None:
         """Delete relationships, and entities with theirs, from the store, and unlearn names."""

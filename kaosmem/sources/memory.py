@@ -142,7 +142,9 @@ class FactSource(StoreSource):
         if memory_id is None:
             return None
         memory = await self._store.get(self._agent_id, memory_id, namespace=self._namespace)
-        return None if memory is None else self._fact(memory)
+        if memory is None:
+            return None
+        return self._fact(memory)
 
     async def forget(self, item_ids: Collection[str]) -> None:
         """Delete versions of facts from the store."""
@@ -229,7 +231,9 @@ class StateSource(StoreSource):
         if key is None:
             return None
         state = await self._store.get_state(self._session_id)
-        return self._line(key, state[key]) if key in state else None
+        if key in state:
+            return self._line(key, state[key])
+        return None
 
     def _line(self, key: str, value: JSONValue) -> Item:
         text = value if isinstance(value, str) else json_text(value)

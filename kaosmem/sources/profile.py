@@ -81,7 +81,10 @@ class ProfileSource(StoreSource):
 
     async def get(self, item_id: str) -> Item | None:
         """Return a fact of the profile, or None."""
-        return next((item for item in self._facts() if item.id == item_id), None)
+        for item in self._facts():
+            if item.id == item_id:
+                return item
+        return None
 
     def _facts(self) -> list[Item]:
         """Return the facts that fit the budget, the newest before others, in order of their keys.

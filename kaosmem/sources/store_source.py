@@ -116,7 +116,9 @@ class StoreSource:
         """Return the id in the store of an item, None for one that can't be in it."""
         local = self._local(item_id)
         with suppress(InvalidNameError):
-            return None if local is None else check_id(local, "id")
+            if local is None:
+                return None
+            return check_id(local, "id")
         return None
 
     def _store_ids(self, item_ids: Iterable[str]) -> list[str]:
@@ -178,8 +180,9 @@ def ranked(
     index = ranker.index()
     index.add(enumerate(items))
     scores = dict(ranking_of(index, query.text, len(items)).matches)
-    others = [(item, None) for place, item in enumerate(items) if place not in scores]
-    return [*((items[place], score) for place, score in scores.items()), *others]
+    found: list[Scored] = [(items[place], score) for place, score in scores.items()]
+    found += [(item, None) for place, item in enumerate(items) if place not in scores]
+    return found
 
 
 def related(proposal: Proposal, query: Query) -> Proposal:
@@ -220,7 +223,9 @@ async def searched(
         known |= {each[0].id: each for each in found if each[0].id not in known}
         kept = passing(known.values(), wanted)
         told = Shown()
-        weight = sum(part_of_room(item.tokens, item, cap, told) for item, _ in kept)
+        weight = 0
+        for item, _ in kept:
+            weight += part_of_room(item.tokens, item, cap, told)
         if not may_be_more or limit == MAX_SEARCHED or weight >= 2 * cap:
             proposal = proposed(known.values(), cap=cap, wanted=wanted)
             return replace(proposal, has_no_match=not known)
@@ -233,8 +238,11 @@ def corrected(proposal: Proposal, spec: SectionSpec) -> Proposal:
     Items without a `timestamp` have no order, so nothing is tied if there is one.
     """
     units = {unit.position: unit.items[0] for unit in proposal.candidates if not unit.is_replaced}
-    if not spec.corrections or any(item.timestamp is None for item in units.values()):
+    if not spec.corrections:
         return proposal
+    for item in units.values():
+        if item.timestamp is None:
+            return proposal
     from kaosmem.language.corrections import Corrections
 
     corrections = Corrections(units)

@@ -57,9 +57,15 @@ class TaskSource(StoreSource):
     async def get(self, item_id: str) -> Item | None:
         """Return a task, or None."""
         task_id = self._local(item_id)
-        if task_id is None or (board := await self._board()) is None:
+        if task_id is None:
             return None
-        return next((self._line(task, board) for task in board.tasks if task.id == task_id), None)
+        board = await self._board()
+        if board is None:
+            return None
+        for task in board.tasks:
+            if task.id == task_id:
+                return self._line(task, board)
+        return None
 
     async def _board(self) -> TaskList | None:
         return await self._store.get_task_list(self._conversation_id, self._agent_id)

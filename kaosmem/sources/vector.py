@@ -97,7 +97,9 @@ class VectorSource(StoreSource):
         if document_id is None:
             return None
         found = await self._store.get([document_id], collection=self._collection)
-        return self._document(found[0]) if found else None
+        if found:
+            return self._document(found[0])
+        return None
 
     async def forget(self, item_ids: Collection[str]) -> None:
         """Delete documents from the store."""
@@ -105,6 +107,8 @@ class VectorSource(StoreSource):
 
     def _document(self, found: VectorDocument | SearchResult) -> Item:
         content: Content = found.content
-        if len(found.content) == 1 and isinstance(block := found.content[0], TextBlock):
-            content = block.text
+        if len(found.content) == 1:
+            block = found.content[0]
+            if isinstance(block, TextBlock):
+                content = block.text
         return self._item(found.id, content, metadata=found.metadata)
