@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kaosmem.arguments import JSONDict
 from kaosmem.cli.options import (
     TEXT,
     AsJson,
@@ -141,6 +142,19 @@ def _sizes(budgets: str, plot: Path | None) -> tuple[int, ...]:
     return sizes
 
 
+def _shown_summary(report: Report) -> JSONDict:
+    """Return the summary of a report with its first violations, as sentences."""
+    result = report.summary()
+    if len(report.categories) == 1:  # its figures are those over all
+        result["figures"] = [row for row in result["figures"] if row["category"] is not None]
+    for outcome in report.violations[:_SHOWN_VIOLATIONS]:
+        result.setdefault("violations", []).append(
+            f"{outcome.assembler} at {outcome.budget:,}, question {outcome.question_id} of "
+            f"{outcome.corpus}: {'; '.join(outcome.violations)}"
+        )
+    return result
+
+
 def print_report(
     report: Report,
     *,
@@ -150,14 +164,10 @@ def print_report(
     """Print the figures of a report and the first violations, and draw it to a file."""
     from kaosmem.evaluation.report import save_plot
 
-    result = report.to_dict() if as_json else report.summary()
-    if not as_json and len(report.categories) == 1:  # its figures are those over all
-        result["figures"] = [row for row in result["figures"] if row["category"] is not None]
-    for outcome in report.violations[: 0 if as_json else _SHOWN_VIOLATIONS]:
-        result.setdefault("violations", []).append(
-            f"{outcome.assembler} at {outcome.budget:,}, question {outcome.question_id} of "
-            f"{outcome.corpus}: {'; '.join(outcome.violations)}"
-        )
+    if as_json:
+        result = report.to_dict()
+    else:
+        result = _shown_summary(report)
     write_result(result, as_json=as_json)
     if plot is not None:
         save_plot(report, plot)

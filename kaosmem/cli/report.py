@@ -37,7 +37,8 @@ def ingest_summary(report: IngestReport, *, all_skipped: bool = False) -> Iterat
     """
     yield f"files: {report.counts('passages')}"
     if all_skipped:
-        yield from (f"skipped {skipped.source}: {skipped.why}" for skipped in report.skipped)
+        for skipped in report.skipped:
+            yield f"skipped {skipped.source}: {skipped.why}"
     else:
         yield from report.reason_lines()
 

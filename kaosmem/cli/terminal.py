@@ -36,7 +36,9 @@ def write(text: str) -> None:
 
     A pipe gets it unchanged. A terminal gets escapes such as `\u202e` for characters not seen.
     """
-    _put(_visible(text) if sys.stdout.isatty() else text)
+    if sys.stdout.isatty():
+        text = _visible(text)
+    _put(text)
 
 
 def write_json(value: JSONValue) -> None:
@@ -122,7 +124,9 @@ def write_table(
     for name, *column in zip(header, *cells, strict=True):
         if all(map(_FIGURE.fullmatch, column)):
             numbers.append(name)
-    lines = ["", title, *(aligned(header, cells, numbers) if cells else ())]
+    lines = ["", title]
+    if cells:
+        lines += aligned(header, cells, numbers)
     if is_terminal:
         lines = [fitted(line, screen_columns()) for line in lines]
     _put("\n".join(lines) + "\n")

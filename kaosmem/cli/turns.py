@@ -99,8 +99,11 @@ async def top(url: SessionUrl, namespace: Namespace = "default") -> None:
 
 def _print_newest(session_id: str, replay: Replay) -> None:
     """Print the sums of all turns, then the newest turn with its best items and misses."""
-    sent = sum(turn.sums["used"] for turn in replay.turns)
-    cached = sum(turn.sums["prefix_tokens"] for turn in replay.turns)
+    sent = 0
+    cached = 0
+    for turn in replay.turns:
+        sent += turn.sums["used"]
+        cached += turn.sums["prefix_tokens"]
     sums = f"{counted(len(replay.turns), 'turn')}, {sent:,} tokens sent, {cached:,} of them cached"
     write(f"session {session_id}: {sums}\n")
     if not replay.turns:
