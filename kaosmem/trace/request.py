@@ -35,7 +35,9 @@ def request_of(rendered: Rendered) -> JSONValue:
 
 def request_bytes(request: JSONValue) -> bytes:
     """Return the bytes of a request: its text, or its JSON."""
-    return (request if isinstance(request, str) else json_text(request)).encode()
+    if isinstance(request, str):
+        return request.encode()
+    return json_text(request).encode()
 
 
 def _digest(request: JSONValue) -> str:
@@ -162,8 +164,10 @@ def _matches(
     lines = [leaf] if leaf in text[begin:] else leaf.splitlines(keepends=True)
     start = 0
     for line in lines:
-        at = text.find(line, begin) if len(line) >= _MIN_CHARS else -1
-        if at >= 0:
-            yield start, at, len(line)
-            begin = at + len(line)
-        start += len(line)
+        size = len(line)
+        if size >= _MIN_CHARS:
+            at = text.find(line, begin)
+            if at >= 0:
+                yield start, at, size
+                begin = at + size
+        start += size

@@ -132,7 +132,9 @@ class Trace:
     def context(self, number: int) -> Context | None:
         """Return the context of a turn that is in memory."""
         each = self._kept.get(number)
-        return each.context if isinstance(each, Assembly) else None
+        if isinstance(each, Assembly):
+            return each.context
+        return None
 
     def last(self, window: str) -> Context | None:
         """Return the last context of a window that is in memory, None without one."""
@@ -159,9 +161,10 @@ class Trace:
             if is_turn(entry):
                 turn = turn_of(entry[1])
                 turns.setdefault(turn.number, turn)
-        for number in self._kept if with_unsaved else ():
-            if number not in turns:
-                turns[number] = self._turn(number)
+        if with_unsaved:
+            for number in self._kept:
+                if number not in turns:
+                    turns[number] = self._turn(number)
         return [turns[number].without(forgotten) for number in sorted(turns)]
 
     # Turns in the log.
