@@ -96,7 +96,10 @@ def view_app(
         if request.url.path == "/":
             return HTMLResponse("".join(html_page(data)), headers=_HEADERS)
         count = request.query_params.get("after", "0")
-        news = turns_after(data, int(count) if count.isdecimal() else 0)
+        after = 0
+        if count.isdecimal():
+            after = int(count)
+        news = turns_after(data, after)
         return Response(escaped_json(news), media_type="application/json", headers=_HEADERS)
 
     return Starlette(
