@@ -188,7 +188,8 @@ JSONDict: TypeAlias = dict[str, JSONValue]
 MAX_JSON_DEPTH = 64
 _SCALARS = str, bytes, bytearray
 MAX_INTEGER = 2**63 - 1
-MAX_JSON_VALUES, MAX_JSON_CONTAINERS = 2**22, 400_000
+MAX_JSON_VALUES = 2**22
+MAX_JSON_CONTAINERS = 400_000
 
 
 def check_text(text: str, what: str) -> str:
@@ -277,8 +278,9 @@ def _check_shape(value: JSONValue, what: str) -> None:
         members: list[JSONValue] = []
         for each in level:
             if isinstance(each, Mapping):
-                if not all(isinstance(key, str) for key in each):
-                    raise InvalidArgumentError(f"{what} has a key that is no str; convert it")
+                for key in each:
+                    if not isinstance(key, str):
+                        raise InvalidArgumentError(f"{what} has a key that is no str; convert it")
                 members += each.values()
             else:
                 members += each

@@ -178,7 +178,9 @@ class AgentContext:
                 if recorded is None:
                     continue
                 window = recorded
-            return window if budget is None else self._within(budget, window)
+            if budget is None:
+                return window
+            return self._within(budget, window)
         raise ConflictError(
             f"the history was changed during each of {_MAX_ATTEMPTS} compactions; ask again, or "
             "compact in one place"
@@ -270,8 +272,9 @@ class AgentContext:
                 return None
             records[summary.id] = record
             after.append(record)
-        if any(message.id in before and message.id not in after for message in window):
-            return None
+        for message in window:
+            if message.id in before and message.id not in after:
+                return None
         for record in records.values():
             await self._history.append(
                 self._agent_id, record, session_id=session_id, run_id=record.id

@@ -55,7 +55,9 @@ def _columns(char: str) -> int:
     if char in _JOINERS or (unicodedata.category(char) in ("Mn", "Me") and char != _EMOJI_FORM):
         return 0
     is_wide = unicodedata.east_asian_width(char) in "WF" or _WIDE_SINCE_UNICODE_16.match(char)
-    return _WIDE if is_wide else 1
+    if is_wide:
+        return _WIDE
+    return 1
 
 
 def fitted(
@@ -88,7 +90,9 @@ def _begin(text: str, columns: int) -> str:
         left -= _columns(char)
         if left < 0:
             return text[:place]
-    return text[: 2 * columns] if columns > 0 else ""
+    if columns > 0:
+        return text[: 2 * columns]
+    return ""
 
 
 def preview(text: str, columns: int = 60) -> str:

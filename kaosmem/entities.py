@@ -266,7 +266,9 @@ def safe_line(text: str) -> str:
 
 def _described(title: str, description: str) -> str:
     line = safe_line(description)
-    return f"{title}: {line}" if line else title
+    if line:
+        return f"{title}: {line}"
+    return title
 
 
 def _shortened(identity: str) -> str:

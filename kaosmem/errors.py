@@ -35,7 +35,9 @@ class KaosmemError(Exception):
 
     # KeyError would show the repr of the message, OSError and ImportError format their own.
     def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
+        if self.args:
+            return str(self.args[0])
+        return ""
 
 
 class InvalidArgumentError(KaosmemError, ValueError):

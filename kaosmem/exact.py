@@ -25,7 +25,8 @@ Sums below 131,072 are then exact in any order.
 """
 
 # ln(2) in two parts. The first has 32 bits, so that its product with a small whole number is exact.
-_LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
+_LN2_HIGH = 0.6931471803691238
+_LN2_LOW = 1.9082149292705877e-10
 _ROOT_HALF = 0.7071067811865476
 _LOG_SERIES = tuple(1 / n for n in range(21, 0, -2))
 _EXP_SERIES = tuple(1 / math.factorial(n) for n in range(13, -1, -1))

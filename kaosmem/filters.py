@@ -206,8 +206,9 @@ def _conditions(wanted: object) -> Iterable[tuple[str, object]]:
     """Return the conditions on a field, given as a mapping or as the value that it must equal."""
     if not isinstance(wanted, Mapping):
         return (("$eq", wanted),)
-    if any(isinstance(key, str) and key.startswith("$") for key in wanted):
-        return wanted.items()
+    for key in wanted:
+        if isinstance(key, str) and key.startswith("$"):
+            return wanted.items()
     slips = [f"${key}" for key in wanted]
     if slips and set(slips) <= {*CONDITIONS}:
         raise InvalidArgumentError(
@@ -274,7 +275,9 @@ def _set_text(value: object) -> object:
 def _kind(value: object) -> str | None:
     if isinstance(value, str):
         return "text"
-    return "number" if is_number(value) else None
+    if is_number(value):
+        return "number"
+    return None
 
 
 def _faults(given: Filter, metadata: JSONObject) -> Iterator[str]:
@@ -371,7 +374,9 @@ def _json_kind(value: object) -> str:
     if value is None:
         return "null"
     kind = _kind(value)
-    return "an object" if kind is None else f"a {kind}"
+    if kind is None:
+        return "an object"
+    return f"a {kind}"
 
 
 def _is_other_kind(value: JSONValue, kinds: Collection[str]) -> bool:

@@ -106,7 +106,9 @@ def nearest(name: object, names: Iterable[str]) -> str | None:
     if not isinstance(name, str) or len(name) > MAX_NAME_CHARS:
         return None
     close = get_close_matches(name.lower(), names, n=1)
-    return close[0] if close else None
+    if close:
+        return close[0]
+    return None
 
 
 def choices(name: object, names: Iterable[str]) -> str:
@@ -131,7 +133,10 @@ def path_of(name: str) -> str:
     Lower case with `:` as `=` and a final `.` as `~`; where letters were upper case, or Windows
     reserves the name, `%<mask of upper-case positions, hexadecimal>%` stands before it.
     """
-    mask = sum(1 << position for position, char in enumerate(name) if char.isupper())
+    mask = 0
+    for position, char in enumerate(name):
+        if char.isupper():
+            mask += 1 << position
     segment = name.lower().replace(":", "=")
     if segment.endswith("."):
         segment = segment[:-1] + "~"
@@ -208,5 +213,9 @@ def _ends(path: str) -> str:
 
 def shown(value: object) -> str:
     """Return `repr(value)` cut to 80 characters, for messages: of names, never of content."""
-    text = repr(value[:100] if isinstance(value, str) else value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    if isinstance(value, str):
+        value = value[:100]
+    text = repr(value)
+    if len(text) <= 80:
+        return text
+    return text[:77] + "..."

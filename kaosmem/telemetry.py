@@ -115,15 +115,16 @@ def _figures(context: Any) -> Figures:
     }
     if context.budget:
         figures["kaosmem.context.fill"] = context.used / context.budget
-    if context.used:
+    used = context.used
+    if used:
         recalled = 0
         for item in context.items:
             decision = context.decision(item.id)
             if decision.reason in _FOR_THE_QUERY:
                 recalled += decision.tokens
-        figures["kaosmem.context.recall_share"] = recalled / context.used
+        figures["kaosmem.context.recall_share"] = recalled / used
         if context.window:
-            figures["kaosmem.context.prefix_share"] = context.prefix_tokens / context.used
+            figures["kaosmem.context.prefix_share"] = context.prefix_tokens / used
     return figures
 
 
