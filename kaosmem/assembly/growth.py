@@ -219,7 +219,7 @@ class Growth:
             chosen = {item.id for item in items}
             for item in self._corrected:
                 if item.section == spec.name:
-                    if not _is_of_announced(item):
+                    if not _has_ending(item):
                         notes[item.id] = NEWER
                     if item.id not in chosen:
                         items.append(item)
@@ -238,7 +238,7 @@ class Growth:
         for item in items:
             has_key = item.key is not None and (item.section, item.key) in self._keys
             is_newer = has_key or (item.id in self._window.shown and not in_history)
-            if is_newer and not _is_of_announced(item):
+            if is_newer and not _has_ending(item):
                 notes[item.id] = NEWER
         return notes
 
@@ -381,9 +381,10 @@ class Growth:
         )
 
 
-def _is_of_announced(item: Item) -> bool:
-    """Return whether a label has the days of an item, as its fact has an announced version."""
-    return item.interval is not None and item.interval.is_announced
+def _has_ending(item: Item) -> bool:
+    """Return whether a label says when an item ended or will end: so it is not called newer."""
+    interval = item.interval
+    return interval is not None and (interval.is_announced or interval.end is not None)
 
 
 def _live(window: WindowState, sections: Sections) -> list[Item]:

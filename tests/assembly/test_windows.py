@@ -278,6 +278,19 @@ async def test_a_task_whose_status_changed_is_shown_again():
     assert "Write a mail" not in appended
 
 
+async def test_a_replaced_version_that_a_later_turn_shows_is_not_called_newer():
+    """The current version is visible before it. The other way round, the current one is newer."""
+    memory = SessionMemory.test_mode()
+    memory.add("findings", "The rent is 900 euros.", key="rent")
+    memory.add("findings", "The rent is 950 euros.", key="rent")
+    await ask(memory, "What is the rent?")
+    past = await ask(memory, "What was the rent before?")
+    assert "until 1 January 2024] The rent is 900 euros." in str(past.messages[-1])
+    memory.add("findings", "The rent is 990 euros.", key="rent")
+    now = await ask(memory, "What is the rent now?")
+    assert "newer] The rent is 990 euros." in str(now.messages[-1])
+
+
 async def test_a_record_costs_what_the_turn_appended():
     """The log grows by about as much in the last turn as in the second."""
     memory = SessionMemory.test_mode()
