@@ -42,10 +42,14 @@ _NOISE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class TokenNeed:
-    """A section's need in tokens as rendered: at least `must`, at most `want`."""
+    """A section's need in tokens as rendered: at least `must`, at most `want`.
+
+    It is sure of `sure`, as of a floor.
+    """
 
     must: int
     want: float
+    sure: int = 0
 
 
 def allocate(
@@ -77,7 +81,8 @@ def allocate(
         most[spec.name] = need.want
         if spec.budget is not None:
             most[spec.name] = min(need.want, max(spec.budget, need.must))
-        floors[spec.name] = max(0.0, min(spec.floor * budget, most[spec.name]) - need.must)
+        floor = max(spec.floor * budget, need.sure)
+        floors[spec.name] = max(0.0, min(floor, most[spec.name]) - need.must)
 
     def give(name: str, room: float) -> None:
         """Grant a section more, as far as it wants and the room allows."""

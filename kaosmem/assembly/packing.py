@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import filterfalse
 from operator import attrgetter
@@ -27,7 +28,7 @@ from kaosmem.assembly.allocation import (
     line_measure,
     window_too_small,
 )
-from kaosmem.assembly.confidence import match_of
+from kaosmem.assembly.confidence import match_of, stock_of
 from kaosmem.assembly.context import SectionUse
 from kaosmem.assembly.fitting import Share, fill
 from kaosmem.assembly.tails import HistoryTail, TailCutter
@@ -35,7 +36,7 @@ from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout
 from kaosmem.language.duplicates import Shown
 from kaosmem.language.query import asks
 from kaosmem.sections import Candidate
-from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.proposal import Proposal, Stock
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types.items import ChatMessage, Item
 
@@ -53,6 +54,8 @@ _MOST_OF_BEST = 0.5
 """A match of at most this part of the window is shown, however small the block is."""
 _LEADING_SHARE = 0.75
 """The most that earlier messages are sure of in the block of a window if they match best."""
+_SURE_SHARE = 0.1
+"""A section is sure of this part of the room if it matches as well as those served before it."""
 _JUDGED = 20
 """So many of the best units of a section tell how well it matches."""
 
@@ -182,10 +185,13 @@ class WindowPacker:
 
     def _grant(self, needs: Needs) -> dict[str, int]:
         """Return the grants of all sections beside the largest frame."""
+        return allocate(self.specs, needs, self._room_beside_frame(needs))
+
+    def _room_beside_frame(self, needs: Needs) -> int:
         required = 0
         for need in needs.values():
             required += need.must
-        return allocate(self.specs, needs, max(self.window - self._largest_frame, required))
+        return max(self.window - self._largest_frame, required)
 
     @cached_property
     def _largest_frame(self) -> int:
@@ -320,7 +326,7 @@ class WindowPacker:
     def _block_grants(self, shares: Shares, needs: Needs, block: int) -> dict[str, int]:
         """Return the grants of the block's shares: of the window, or of the block's own limit."""
         if self.limits is None:
-            grants = self._grant(needs)
+            grants = self._with_best_matches(shares, needs, self._room_beside_frame(needs))
             for name, share in shares.items():
                 grants[name] -= share.tail.used
             return grants
@@ -339,7 +345,56 @@ class WindowPacker:
                 most = min(share.cap, int(part * self.limits.block))
                 of_block[name] = TokenNeed(0, most)
             required += of_block[name].must
-        return allocate(self.specs, of_block, block + required)
+        return self._with_best_matches(shares, of_block, block + required)
+
+    def _with_best_matches(
+        self,
+        shares: Shares,
+        needs: Needs,
+        room: int,
+    ) -> dict[str, int]:
+        """Return grants that keep out no section which matches as well as those served before it.
+
+        Such a section is sure of its best match, or of a tenth of the room if that is more.
+        Otherwise the weak matches of a large section would take the room of a good one.
+        """
+        grants = allocate(self.specs, needs, room)
+        short = self._short_of_best(shares, needs, grants, room)
+        if not short:
+            return grants
+        stock = stock_of(self.query, self.proposals.values())
+        most = -math.inf
+        leading = {}
+        for spec in by_priority(self.specs):
+            if spec.placement != "query":
+                continue
+            share = shares[spec.name]
+            match = self._match(share, share.candidates, stock)
+            if match is None or match < most:
+                continue
+            most = match
+            if spec.name in short:
+                leading[spec.name] = short[spec.name]
+        return allocate(self.specs, {**needs, **leading}, room)
+
+    def _short_of_best(
+        self,
+        shares: Shares,
+        needs: Needs,
+        grants: Mapping[str, int],
+        room: int,
+    ) -> Needs:
+        """Return the needs of sections that are not granted their best match, sure of it."""
+        short = {}
+        for name, need in needs.items():
+            share = shares[name]
+            if share.spec.placement != "query" or grants[name] >= need.want:
+                continue
+            best = share.best_alone(share.candidates)
+            sure = need.must + max(best, int(_SURE_SHARE * room))
+            if 0 < best <= _MOST_OF_BEST * room and grants[name] < sure:
+                short[name] = replace(need, sure=sure)
+        return short
 
     def _leads(self, history: Share, shares: Iterable[Share]) -> bool:
         """Return whether an earlier message has more of the query's words than all other matches.
@@ -351,7 +406,7 @@ class WindowPacker:
             last = unit.items[-1]
             if last.role != "assistant" and not asks(last.text):
                 told.append(unit)
-        best = self._match(history, told)
+        best = self._match(history, told, self.proposals[history.spec.name].stock)
         if best is None:
             return False
         for share in shares:
@@ -359,15 +414,21 @@ class WindowPacker:
                 continue
             if self.proposals[share.spec.name].is_all:
                 continue  # It was not asked for matches.
-            match = self._match(share, share.candidates)
+            stock = self.proposals[share.spec.name].stock
+            match = self._match(share, share.candidates, stock)
             if match is None or match >= best:
                 return False
         return True
 
-    def _match(self, share: Share, units: Sequence[Candidate]) -> float | None:
+    def _match(
+        self,
+        share: Share,
+        units: Sequence[Candidate],
+        stock: Stock | None,
+    ) -> float | None:
         """Return how well the best of some units of a share match the query, None if unknown."""
         found = [unit for unit in units if unit.score][:_JUDGED]
-        return match_of(self.query, items_of(found), self.proposals[share.spec.name].stock)
+        return match_of(self.query, items_of(found), stock)
 
 
 class Part(NamedTuple):

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_QUESTION_MARK = re.compile("[?？؟]")
+# A sentence in Japanese may ask without a mark.
+_QUESTION_MARK = re.compile("[?？؟]|(?<!と)か。")
+_QUESTION_AT_END = re.compile(r"(?:[?？؟]|(?<!と)か。?)[\s!！\"'”’»」』)\]*_]*$")
 _ASKING_CHARS = 900
 """A question mark is looked for in so much of the end of a text."""
 
@@ -41,6 +43,15 @@ def asks(text: str) -> bool:
     (True, False)
     """
     return bool(_QUESTION_MARK.search(text[-_ASKING_CHARS:]))
+
+
+def ends_with_question(text: str) -> bool:
+    """Return whether the last sentence of a text is a question.
+
+    >>> ends_with_question("Where is it?"), ends_with_question("Where is it? Be quick.")
+    (True, False)
+    """
+    return bool(_QUESTION_AT_END.search(text[-_ASKING_CHARS:]))
 
 
 MAX_QUERY_CHARS = 8_000

@@ -22,6 +22,7 @@ from kaosmem.retrieval.scores import (
     match_scores,
     on_log_scale,
     product,
+    top,
 )
 
 if TYPE_CHECKING:
@@ -54,6 +55,10 @@ _BRIEF = 64
 """An answer of so many tokens counts half: it may repeat the words of its question."""
 _SHORT = 64
 """A text of so many tokens has a size that tells."""
+_LONG = 1_024
+"""A text of more tokens counts as one of so many. Nearly all texts to learn from are shorter."""
+_REPETITIONS = 3
+"""So many questions that repeat the query rank as any other entry."""
 _DEFINING = analyze("def class function func fn struct interface trait type enum")
 """The terms before the name that is defined."""
 
@@ -170,7 +175,7 @@ class Candidates:
             "nearby_words": self.nearby(words, 2),
             "phrases": self.terms.phrase_shares(self.matches.clause),
             # A fifth of the logarithm. All short texts count as about the same.
-            "size": on_log_scale(np.maximum(0, tokens - 1), _SHORT) // 5,
+            "size": on_log_scale(np.clip(tokens - 1, 0, _LONG), _SHORT) // 5,
         }
 
     def _spoken(self) -> Signals:
@@ -296,12 +301,31 @@ def weighted(found: Candidates, model: Mapping[str, float]) -> Signals:
     added["second_hop"] = found.hop.lifts(found.slots, found.terms, _sums(added))
     if "definition" in found.signals:
         _lower_tests(found, added)
+    _lower_repetitions(found, added)
     return added
 
 
 def _sums(added: Signals) -> Int64s:
     found: Int64s = np.sum([*added.values()], axis=0)
     return found
+
+
+def _lower_repetitions(found: Candidates, added: Signals) -> None:
+    """Have questions that repeat the query rank below all other candidates, but for the best few.
+
+    They say nothing that the asker does not know, and would fill the window in place of answers.
+    """
+    is_question = found.index.facts.values["ends_with_question"][found.slots] > 0
+    if np.count_nonzero(is_question) <= _REPETITIONS:
+        return
+    repeats = np.flatnonzero(is_question & found.terms.repeating(found.matches.terms))
+    sums = _sums(added)
+    places = sums[repeats] - sums.min() + 1
+    best = repeats[top(places, found.ordinals[repeats], _REPETITIONS)]
+    lowered = np.setdiff1d(repeats, best)
+    if len(lowered):
+        added["repetition"] = np.zeros(len(sums), np.int64)
+        added["repetition"][lowered] = sums.min() - sums.max() - BELOW
 
 
 def _lower_tests(found: Candidates, added: Signals) -> None:

@@ -148,6 +148,21 @@ class CandidateTerms:
         found[places, self.rows[at]] = True
         return found
 
+    def repeating(self, terms: Sequence[int]) -> Bools:
+        """Return whether each candidate has most of a query's terms, and few others beside them.
+
+        It has four of five terms of the query. At least half of its own terms are among these.
+
+        Args:
+            terms: Numbers of the query's terms, 0 for a term that no entry has.
+        """
+        asked = np.unique(np.array(terms, np.int64))
+        matched = np.count_nonzero(self.having_each(asked), axis=0)
+        own = np.bincount(self.rows, minlength=self.size)
+        of_query = np.bincount(self.rows[self._are_any_of(asked.tolist())], minlength=self.size)
+        found: Bools = (5 * matched >= 4 * len(asked)) & (2 * of_query >= own) & (matched > 0)
+        return found
+
     def having_pair(self, firsts: Sequence[int], seconds: Sequence[int]) -> Bools:
         """Return whether each candidate has one of some terms, and one of others right after it."""
         found = np.zeros(self.size, np.bool_)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Columns = Mapping[str, "NDArray[Any] | list[str]"]
 """The data of an index, by name: numbers, shape (n,), or texts."""
 
-VERSION = 5
+VERSION = 6
 """Raised when the same columns are written or read in another way."""
 _MAX_HEADER_BYTES = 1 << 16
 _ALIGNMENT = 8

@@ -12,7 +12,7 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.analysis import Analyzer
 from kaosmem.language.analysis import analyze as own_analysis
 from kaosmem.language.duplicates import statement, statement_of
-from kaosmem.language.query import asks
+from kaosmem.language.query import asks, ends_with_question
 from kaosmem.language.rules import plain_rules_in
 from kaosmem.retrieval.bm25 import (
     BM25,
@@ -54,6 +54,7 @@ FACTS = np.dtype(
         ("figures", np.int32),
         ("is_rule", np.int32),
         ("is_question", np.int32),
+        ("ends_with_question", np.int32),
         ("statement", np.int64),
     ]
 )
@@ -64,6 +65,7 @@ length: how many terms it has.
 figures: how many of its terms are made of digits alone.
 is_rule: 1 if it states a standing rule.
 is_question: 1 if it asks something.
+ends_with_question: 1 if it asks something, and says nothing after that.
 statement: the same number for texts that differ in case and white space alone.
 """
 _RULE_CHARS = 4_096
@@ -243,7 +245,12 @@ class TextIndex:
         facts["tokens"] = [item.tokens for item in items]
         facts["figures"] = self._count_figures(values, sizes)
         facts["is_rule"] = [*map(sets_rule, items)]
-        facts["is_question"] = [*map(is_question, items)]
+        questions = [*map(is_question, items)]
+        facts["is_question"] = questions
+        facts["ends_with_question"] = [
+            asks and ends_with_question(item.text)
+            for asks, item in zip(questions, items, strict=True)
+        ]
         facts["statement"] = [*map(statement, items)]
         self.facts.extend(facts)
         self.roles.extend([item.role for item in items])

@@ -110,6 +110,17 @@ def test_static_sections_leave_room_for_the_floors_and_musts_of_others():
     }
 
 
+def test_a_section_is_sure_of_the_tokens_that_its_need_says():
+    """They are reserved as a floor is, and the section gets no more of them than it wants."""
+    documents = SectionSpec("documents", priority=5)
+    facts = SectionSpec("facts", priority=4)
+    needs = {"documents": TokenNeed(0, 5_000), "facts": TokenNeed(20, 200, sure=120)}
+    grants = allocate([documents, facts], needs, 1_000)
+    assert grants == {"documents": 880, "facts": 120}
+    needs["facts"] = TokenNeed(20, 60, sure=120)
+    assert allocate([documents, facts], needs, 1_000) == {"documents": 940, "facts": 60}
+
+
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
 def test_floors_that_sum_above_the_window_are_scaled_to_it(floors):
     """Each keeps its proportion, so that none is served before another's floor; those that fit stay as they are."""

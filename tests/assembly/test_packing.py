@@ -250,3 +250,32 @@ async def test_a_small_history_recalls_its_best_message(window, format_, budget)
     context = await memory.assemble_context(question, budget=window, format=format_)
     assert context.decision(fact.id).reason is Reason.RECALLED
     assert context.by_section["messages"].used <= budget
+
+
+@pytest.mark.parametrize(("window", "least"), [(None, 150), ("main", 750)])
+async def test_weak_matches_of_a_large_section_leave_room_for_a_good_match(window, least):
+    """A section of a lower priority shows its best match if that has more of the query's words.
+
+    A section whose matches are weaker than those of the large one gets what is left.
+    """
+    sections = (
+        SectionSpec("messages", placement="history"),
+        SectionSpec("documents", priority=50),
+        SectionSpec("facts", priority=40),
+        SectionSpec("notes", priority=30),
+    )
+    memory = SessionMemory.test_mode(sections=sections)
+    for number in range(200):
+        memory.add("documents", f"Page {number} on the birthday of king {number}.")
+        memory.add("facts", f"The customer called about invoice {number}.")
+        memory.add("notes", f"The colleague {number} has a birthday, too, and is away.")
+    memory.add("facts", "The birthday of Anna is on the third of May.")
+    memory.add("messages", "When is the birthday of Anna?")
+    for budget in range(least, 1_200, 150):
+        name = window and f"{window}-{budget}"
+        context = await memory.assemble_context(budget=budget, window=name)
+        assert "third of May" in context.text
+        assert context.by_section["documents"].items > 1
+        assert context.used <= budget
+        if budget >= 600 and not window:
+            assert context.by_section["facts"].used + context.by_section["notes"].used < budget // 4

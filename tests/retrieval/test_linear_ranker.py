@@ -216,6 +216,56 @@ def test_the_tests_of_a_function_rank_below_its_definition(words):
     ) == pytest.approx(math.log(dict(ranked.matches)[0] / ranked.matches[1][1]), abs=1e-6)
 
 
+@pytest.mark.parametrize("role", ["", "user"])
+def test_questions_that_repeat_the_query_do_not_hide_the_answer(role):
+    """Three of them rank as any other text, and all that matches comes before the rest."""
+    asked = "Where are the spectra of the zeolite samples stored?"
+    texts = [f"Question {number}: {asked}" for number in range(100)]
+    answer = "The spectra of all zeolite samples are on the server named grebe."
+    other = "Zeolite is a mineral with pores."
+    entries = [document(text, "", role) for text in (answer, *texts, other)]
+    ranked = index_of(dict(enumerate(entries))).ranking(asked, 102)
+    first = [ordinal for ordinal, _ in ranked.matches[:5]]
+    assert {0, 101} < {*first}
+    assert ranked.signals(ranked.matches[-1][0])["repetition"] < 0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "asked"),
+    [
+        ("Did she pay? The customer C{n} has paid for {n} pans.", "Has customer C7 paid?"),
+        ("How much is the deposit of flat {n}?", "What did I ask about the deposit of the flat?"),
+        ("The deposit of the flat is due on day {n}.", "When is the deposit of the flat due?"),
+    ],
+)
+def test_texts_that_say_more_than_the_query_are_no_repetitions(pattern, asked):
+    """A question with its answer, questions about the same thing, and statements keep their ranks."""
+    texts = [pattern.format(n=number) for number in range(20)]
+    ranked = index_of({n: document(text, "") for n, text in enumerate(texts)}).ranking(asked, 20)
+    assert all("repetition" not in ranked.signals(each) for each, _ in ranked.matches)
+
+
+@pytest.mark.parametrize("tokens", [500, 2_000, 8_000])
+def test_a_long_text_that_alone_has_the_asked_name_is_found(tokens):
+    """It ranks among the first, whatever its length, though others share the question's form."""
+    code = "the reader keeps a buffer and returns its lines one by one\n"
+    entries = []
+    for number in range(40):
+        found = code * (tokens // 26)
+        line = f"settings.retry_window_{number} = {4_000 + number}  # of module m{number}\n"
+        said = [
+            ("user", f"Please change module m{number}."),
+            ("tool", found + line + found),
+            ("assistant", "It is changed."),
+        ]
+        for role, text in said:
+            entries.append(replace(document(text, "", role), tokens=len(text) // 4))
+    ranked = index_of(dict(enumerate(entries))).rank(
+        "Which value has settings.retry_window_21 in module m21?", 20
+    )
+    assert 3 * 21 + 1 in [ordinal for ordinal, _ in ranked[:5]]
+
+
 @pytest.mark.parametrize(
     "line", ["MAX_HOPS = 20", "_MAX_HOPS: Final[int] = 20", "const MAX_HOPS = 20;"]
 )
