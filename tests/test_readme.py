@@ -229,11 +229,12 @@ async def test_the_glossary_names_every_signal():
         signals |= {*weights.conversation, *weights.documents, *weights.named_documents}
     memory = SessionMemory.test_mode()
     memory.add_many("documents", [f"Clause {number} was discussed." for number in range(99)])
+    memory.add_many("documents", [f"{number}: Tell me about clause 7?" for number in range(9)])
     for question in ("Tell me about clause 7.", "Which one was discussed today?"):
         memory.add("messages", question)
-    context = await memory.assemble_context(budget=1_000, sections=["documents"])
-    for decision in context.decisions:
-        signals |= {*decision.signals}
+        context = await memory.assemble_context(budget=1_000, sections=["documents"])
+        for decision in context.decisions:
+            signals |= {*decision.signals}
     assert sorted(glossary("Signals")) == sorted(signals)
 
 

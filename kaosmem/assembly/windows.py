@@ -336,16 +336,22 @@ def bound(units: Sequence[Candidate], foreign: int | None) -> list[Candidate]:
     is_reply = True
     for unit in units:
         is_first = foreign is None or unit.position < foreign
-        is_reply = is_reply and is_first and not is_asked(unit)
+        is_reply = is_reply and is_first and not _is_of_other(unit.items[0])
         kept.append(unit if is_reply else _thoughtless(unit))
-        is_reply = is_reply and _calls(unit)
+        # A message with results may ask something, too. The reply before it stays whole.
+        is_reply = is_reply and _calls(unit) and not is_asked(unit)
     return kept
 
 
 def is_asked(unit: Candidate) -> bool:
     """Return whether a unit has a message that is not the assistant's."""
-    links = map(Link.of, unit.items)
-    return any(link.speaks and link.role != "assistant" for link in links)
+    return any(map(_is_of_other, unit.items))
+
+
+def _is_of_other(item: Item) -> bool:
+    """Return whether an item says something, and is not the assistant's."""
+    link = Link.of(item)
+    return link.speaks and link.role != "assistant"
 
 
 def _calls(unit: Candidate) -> bool:

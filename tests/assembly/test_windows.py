@@ -309,6 +309,27 @@ async def test_a_record_costs_what_the_turn_appended():
     assert max(written[1:]) < 2 * min(written[1:]) + 2_000
 
 
+@pytest.mark.parametrize("model", [None, "claude-opus-4-5"])
+async def test_a_user_who_speaks_beside_results_costs_no_thinking(model):
+    """A coding agent sends the user's interjection in the message with the results."""
+    memory = SessionMemory.test_mode()
+    window = Window("main", model=model)
+    await ask(memory, "Change it.", window=window, format="anthropic")
+    said = [
+        {"type": "thinking", "thinking": "Hm.", "signature": "s1"},
+        {"type": "tool_use", "id": "t1", "name": "read", "input": {}},
+    ]
+    memory.add_message({"role": "assistant", "content": said}, format="anthropic")
+    told = [
+        {"type": "tool_result", "tool_use_id": "t1", "content": "lines"},
+        {"type": "text", "text": "By the way: use tabs."},
+    ]
+    memory.add_message({"role": "user", "content": told}, format="anthropic")
+    context = await ask(memory, window=window, format="anthropic")
+    assert context.messages[1]["content"] == said
+    assert "use tabs" in str(context.messages[-1])
+
+
 async def test_older_models_keep_the_thinking_of_an_open_loop():
     """A model with preserved thinking gets none from before a rebase; an older one gets what it requires."""
     for model, kept in (("claude-opus-5.5", 0), (None, 0), ("claude-opus-4-5", 1)):
