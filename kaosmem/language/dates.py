@@ -4,6 +4,7 @@ The words of a language stand in `time_words/LANGUAGE.toml`. A file has these ta
 
 - `previous`, `first` and `ever` are lists of words that ask about the past, by the versions that
   they ask for. `*` stands for any letters, as in "previous*".
+- `before` has the words that are as "previous" beside a date, and often mean a place without one.
 - `months` has the names of the twelve months in order, forms of one month separated by `|`.
 - `periods` has phrases by the period that they mean. `"week 1"` is the week before this one,
   `"week #"` the week as many before as the phrase says in place of `#`, `"weeks #"` all days since
@@ -242,7 +243,13 @@ def past_question(text: str, periods: Iterable[Period] = ()) -> PastQuestion | N
         both = f"{raw} | {fold_script(raw)}"
     patterns = _past_words(is_ascii=text.isascii())
     which = frozenset(each for each, pattern in patterns.items() if pattern.search(both))
-    found = dict.fromkeys((*periods, *map(_period, date_reader().read(text))))
+    written = [*map(_period, date_reader().read(text))]
+    found = dict.fromkeys((*periods, *written))
+    if "before" in which and written:
+        which |= {"previous"}
+    elif which & {"previous", "before"} and not found and date_reader().names_month(both):
+        which |= {"ever"}  # nobody said of which year
+    which -= {"before"}
     if which or found:
         return PastQuestion(which, tuple(found))
     return None
@@ -252,7 +259,7 @@ def past_question(text: str, periods: Iterable[Period] = ()) -> PastQuestion | N
 def _past_words(*, is_ascii: bool) -> Mapping[str, re.Pattern[str]]:
     """Return the patterns of the words in each list, of those that an ASCII text may have."""
     found = {}
-    for which in ("previous", "first", "ever"):
+    for which in ("previous", "first", "ever", "before"):
         words = chain.from_iterable(each.get(which, ()) for each in TIME_WORDS.values())
         known = [word for word in words if word.isascii() or not is_ascii]
         found[which] = re.compile(_any_of(map(_pattern, known)))

@@ -223,6 +223,11 @@ def test_among_many_items_of_a_period_the_match_comes_first(period, seed, ranker
         ("アンの前の住所は？", "previous"),
         ("家賃は最初いくらでしたか？", "first"),
         ("住所はこれまでどう変わりましたか？", "ever"),
+        ("Wer leitete das Projekt vor August 2026?", "previous"),
+        ("Wer war bis 2024 im Amt?", "previous"),
+        ("Кто руководил до марта 2026 года?", "previous"),
+        ("What was the rent before March?", "ever"),  # of an unknown year
+        ("Wie hoch war die Miete vor März?", "ever"),
     ],
 )
 def test_words_ask_about_the_past(query, which):
@@ -242,6 +247,8 @@ def test_words_ask_about_the_past(query, which):
         "the oldest everest",
         "Change the rent.",
         "Wie ist die Wettervorhersage?",
+        "Wer sitzt vor dem Haus?",
+        "Wie hoch war die Miete im März?",
         "¿Dónde vive Ana?",
         "Which hotel did we book in Antigua?",
         "Πότε έρχεται;",
@@ -282,6 +289,24 @@ def test_a_question_about_now_has_no_such_words(query):
 def test_dates_ask_about_their_days(query, first, last):
     question = past_question(query)
     assert question.periods == (Period(date.fromisoformat(first), date.fromisoformat(last)),)
+
+
+@pytest.mark.parametrize(
+    ("query", "day"),
+    [
+        ("What was the rent yesterday?", "2026-11-24"),
+        ("What was it three days ago?", "2026-11-22"),
+        ("Wie war es vorgestern?", "2026-11-23"),
+        ("What is it today?", None),
+    ],
+)
+def test_a_single_day_before_today_is_past(query, day):
+    """The version of that day is asked for. A question about today is about now."""
+    past = Query.read(query, lambda: NOW).past
+    if day is None:
+        assert past is None
+    else:
+        assert past.periods == (Period(date.fromisoformat(day), date.fromisoformat(day)),)
 
 
 def test_each_language_with_stop_words_has_cues():
