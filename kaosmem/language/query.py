@@ -164,7 +164,7 @@ class Query:
             past = past_question(text)
         periods = dict.fromkeys(relative)
         if past is not None:
-            periods |= dict.fromkeys(past.periods)
+            periods |= dict.fromkeys(past.days)
         return cls(text, tuple(periods), past, as_of, known_at, now, earlier)
 
     def begins_later(self, begin: datetime | None) -> bool:

@@ -28,7 +28,6 @@ _DAY_AND_MONTH = re.compile(r"(?<![\d.])(\d{1,2})\.\s?(\d{1,2})\.\s?$")
 _DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th|\.)?")
 # Between the words of a date, and before them: all but the end of a sentence or clause.
 _GAPS = re.compile(rf"[^\w{MARKS}.:;?!]+|(?<=\d)\.(?=[^\W\d])")
-_WORD = re.compile(rf"[\w{MARKS}]+")
 _JOINING = frozenset(("", "of", "de", "del"))
 """Words between those of a date: "8 de mayo de 2024"."""
 _MOST_BEFORE = 28
@@ -94,10 +93,6 @@ class DateReader:
                 found = self._date(text, year)
                 if found is not None:
                     yield found
-
-    def names_month(self, text: str) -> bool:
-        """Return whether a word of a casefolded text is the name of a month."""
-        return any(map(self._month, _WORD.findall(text)))
 
     def _date(self, text: str, year: re.Match[str]) -> WrittenDate | None:
         """Return the date that a year is part of, None if it is a part of a word or a number."""
