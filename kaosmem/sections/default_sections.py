@@ -70,7 +70,7 @@ DEFAULT_SECTIONS = SectionSpecs(
         SectionSpec("findings", 16_000, 70, 0.10, eviction="priority"),
         SectionSpec("lessons", 16_000, 60),
         SectionSpec("documents", None, 50, 0.35, eviction="none"),
-        SectionSpec("graph", None, 45, 0.1, eviction="none", ranker=GraphRanker()),
+        SectionSpec("graph", None, 45, eviction="none", ranker=GraphRanker()),
         SectionSpec("actions", 16_000, 40, eviction="lru"),
         SectionSpec("plan_history", 8_000, 35, eviction="lru"),
         SectionSpec("reflection", 8_000, 30),

@@ -51,21 +51,16 @@ async def shown(memory, source, query="", budget=1_000, **options):
     return [item.text for item in context.items]
 
 
-@pytest.mark.parametrize("is_own", [True, False], ids=["own graph", "source"])
 @pytest.mark.parametrize("budget", [256, 512, 2_000])
-async def test_documents_leave_room_for_the_relations_of_an_entity(stores, memory, is_own, budget):
+async def test_documents_leave_room_for_the_relations_of_an_entity(stores, memory, budget):
     """Any number of documents match a name, and the graph has a line that answers in a few tokens."""
     for number in range(200):
         text = f"Room {number}: the Lindgren lamp works in the dark, {'and so on ' * (number % 9)}."
         memory.add("documents", text)
-    entities = Entity("lindgren", "Dr. Lindgren"), Entity("uppsala", "Uppsala")
+    graph = GraphSource(stores.graph)
     works = Relationship("lindgren", "uppsala", "works in")
-    if is_own:
-        memory.graph.add(entities, [works])
-    else:
-        graph = GraphSource(stores.graph)
-        await graph.add(entities, [works])
-        await memory.attach(graph)
+    await graph.add([Entity("lindgren", "Dr. Lindgren"), Entity("uppsala", "Uppsala")], [works])
+    await memory.attach(graph)
     context = await memory.assemble_context("Where does Dr. Lindgren work?", budget=budget)
     assert "-[works in]-> Uppsala" in context.text
     assert context.by_section["documents"].items > 1
