@@ -153,13 +153,15 @@ def session_json(
     sections: Sequence[Section],
     *,
     limit: int,
+    as_json: bool,
 ) -> JSONDict:
-    """Return the figures of sections, and the newest items of each, as JSON values."""
+    """Return the figures of sections, and the newest items of each, for a program or a person."""
     figures = []
     newest = []
     for section in sections:
         figures.append(_section_json(section))
-        newest += [_item_json(item) for item in islice(reversed(section), limit)]
+        shown = islice(reversed(section), limit)
+        newest += [_item_json(item, as_json=as_json) for item in shown]
     return {
         "session": memory.admin.session_id,
         "counter": memory.admin.counter.name,
@@ -184,9 +186,9 @@ def _section_json(section: Section) -> JSONDict:
     }
 
 
-def item_json(memory: SessionMemory, item: Item) -> JSONDict:
-    """Return one item as JSON values, its content last, and whether it is live or archived."""
-    stored = _item_json(item)
+def item_json(memory: SessionMemory, item: Item, *, as_json: bool) -> JSONDict:
+    """Return one item for a program or a person, its content last, and whether it is live."""
+    stored = _item_json(item, as_json=as_json)
     content = stored.pop("content")
     return {"state": "live" if item.id in memory else "archived", **stored, "content": content}
 
@@ -199,8 +201,12 @@ def damage_json(damage: Iterable[CorruptionError]) -> list[JSONDict]:
     ]
 
 
-def _item_json(item: Item) -> JSONDict:
-    return {"section": item.section, **item.to_dict()}
+def _item_json(item: Item, *, as_json: bool = True) -> JSONDict:
+    stored = {"section": item.section, **item.to_dict()}
+    if not as_json:
+        # A person reads the text of calls and results. Thinking is no text.
+        stored["content"] = item.text
+    return stored
 
 
 def _decision_json(decision: Decision) -> JSONDict:

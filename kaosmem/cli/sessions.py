@@ -101,12 +101,13 @@ async def show(
             phases.begin("looking for the item")
             found = None if item is None else await memory.fetch(item)
     if found is not None:
-        write_result(item_json(memory, found), as_json=as_json)
+        write_result(item_json(memory, found, as_json=as_json), as_json=as_json)
         return
     sections = [each for each in memory if len(each) or len(each.archive)]
     if section is not None:
         sections = [memory[section]]
-    write_result(session_json(memory, sections, limit=limit), as_json=as_json, columns=NEWEST)
+    result = session_json(memory, sections, limit=limit, as_json=as_json)
+    write_result(result, as_json=as_json, columns=NEWEST)
 
 
 async def repair(

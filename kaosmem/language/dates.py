@@ -4,6 +4,9 @@ The words of a language stand in `time_words/LANGUAGE.toml`. A file has these ta
 
 - `previous`, `first` and `ever` are lists of words that ask about the past, by the versions that
   they ask for. `*` stands for any letters, as in "previous*".
+- `before` and `since` are lists of words for the time before a date, and from it on, if the date
+  follows them. `units` stand before these words in "the week before 8 May 2023", which is that
+  week alone.
 - `months` has the names of the twelve months in order, forms of one month separated by `|`.
 - `periods` has phrases by the period that they mean. `"week 1"` is the week before this one,
   `"week #"` the week as many before as the phrase says in place of `#`, `"weeks #"` all days since
@@ -17,7 +20,7 @@ Words of scripts without spaces, such as Chinese and Japanese, are found anywher
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -174,6 +177,8 @@ def _month(today: date, ago: int) -> date:
 
 
 _LAST_DAY = date.max - timedelta(days=1)
+_IN_DATES = r"(?:(?:the|of|de[lmnr]?|le|el|\d{1,2}(?:st|nd|rd|th|\.)?)\s+){0,4}"
+"""What may stand between "before" and the month or the year."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +188,13 @@ class PastQuestion:
     Attributes:
         which: Any of "previous", "first" and "ever": the versions that it asks for.
         periods: The days of each date in the question.
+        days: The days of items that it asks for: those of the periods, and with "before 2024" all
+            days before.
     """
 
     which: frozenset[str] = frozenset()
     periods: tuple[Period, ...] = ()
+    days: tuple[Period, ...] = ()
 
     def choose(self, versions: Sequence[Version[T]], found: Collection[T] = ()) -> list[Version[T]]:
         """Return the past versions of one fact that the question asks for, the most wanted first.
@@ -236,16 +244,44 @@ def past_question(text: str, periods: Iterable[Period] = ()) -> PastQuestion | N
     frozenset({'previous'})
     >>> past_question("Where does she live?")
     """
+    which = _cues(text)
+    sides = which & {"before", "since"}
+    which -= sides
+    relative = tuple(periods)
+    written = dict.fromkeys(map(_period, date_reader().read(text)))
+    if "before" in sides and written:
+        which.add("previous")
+    elif "before" in sides:  # "before March": nobody said of which year
+        which.add("ever")
+    found = tuple(dict.fromkeys((*relative, *written)))
+    days = found
+    if len(sides) == 1 and len(written) == 1:
+        days = (*relative, _beside(next(iter(written)), next(iter(sides))))
+    if which or found:
+        return PastQuestion(frozenset(which), found, days)
+    return None
+
+
+def _cues(text: str) -> set[str]:
+    """Return the names of the lists of which a text has words."""
     raw = text.casefold()
     both = raw
     if not raw.isascii():
         both = f"{raw} | {fold_script(raw)}"
-    patterns = _past_words(is_ascii=text.isascii())
-    which = frozenset(each for each, pattern in patterns.items() if pattern.search(both))
-    found = dict.fromkeys((*periods, *map(_period, date_reader().read(text))))
-    if which or found:
-        return PastQuestion(which, tuple(found))
-    return None
+    cues = set()
+    for name, pattern in _past_words(is_ascii=text.isascii()).items():
+        found = pattern.search(both)
+        if found is not None and not found.groupdict().get("unit"):
+            cues.add(name)
+    return cues
+
+
+def _beside(period: Period, side: str) -> Period:
+    """Return the days before a period, or from its first one on."""
+    if side == "before":
+        # The first day of all is that of items without a day.
+        return Period(date.min + timedelta(days=1), period.first - timedelta(days=1))
+    return Period(period.first, date.max)
 
 
 @cache
@@ -253,10 +289,22 @@ def _past_words(*, is_ascii: bool) -> Mapping[str, re.Pattern[str]]:
     """Return the patterns of the words in each list, of those that an ASCII text may have."""
     found = {}
     for which in ("previous", "first", "ever"):
-        words = chain.from_iterable(each.get(which, ()) for each in TIME_WORDS.values())
-        known = [word for word in words if word.isascii() or not is_ascii]
-        found[which] = re.compile(_any_of(map(_pattern, known)))
+        found[which] = re.compile(_any_of(_known(which, is_ascii=is_ascii)))
+    months = "|".join(_known("months", is_ascii=is_ascii))
+    units = "|".join(_known("units", is_ascii=is_ascii))
+    for side in ("before", "since"):
+        words = "|".join(_known(side, is_ascii=is_ascii))
+        beside = rf"(?:{words})\s+{_IN_DATES}(?:\d{{4}}|{months})"
+        found[side] = re.compile(_whole(rf"(?:(?P<unit>{units})\s+)?{beside}"))
     return found
+
+
+def _known(name: str, *, is_ascii: bool) -> Iterator[str]:
+    """Yield the patterns of the words in a list of each language."""
+    for words in chain.from_iterable(each.get(name, ()) for each in TIME_WORDS.values()):
+        for word in words.split("|"):
+            if word.isascii() or not is_ascii:
+                yield _pattern(word)
 
 
 def _pattern(word: str) -> str:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property
 from itertools import chain
-from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from kaosmem.arguments import Clock
@@ -169,11 +168,14 @@ class Query:
         """
         text = excerpt(text)
         relative = periods_in(text, clock)
-        today = max(map(attrgetter("last"), relative), default=None)
-        past = past_question(text, [each for each in relative if each.first != today])
+        if relative:
+            today = clock().date()
+            past = past_question(text, [each for each in relative if each.first != today])
+        else:
+            past = past_question(text)
         periods = dict.fromkeys(relative)
         if past is not None:
-            periods |= dict.fromkeys(past.periods)
+            periods |= dict.fromkeys(past.days)
         return cls(text, tuple(periods), past, as_of, known_at, now, earlier)
 
     def begins_later(self, begin: datetime | None) -> bool:

@@ -113,6 +113,12 @@ class Roster:
         self._specs[name] = renamed(source.spec, name)
         return name
 
+    def detach_all(self) -> None:
+        """Show no attached source any more, in views at another time either."""
+        for name in self.attached:
+            del self._specs[name]
+        self.attached.clear()
+
     def spec(self, name: str) -> SectionSpec:
         """Return the spec that a section or source is shown by. Raises NotFoundError."""
         if name not in self._specs:

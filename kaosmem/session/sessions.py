@@ -101,7 +101,8 @@ class Sessions:
 
         Turns of one session follow each other in the order of their calls, and so do blocks of
         `SessionMemory.open(..., in_turn=True)` in this process. What other processes saved is there
-        at the beginning. An exception discards the changes of the turn.
+        at the beginning. An exception discards the changes of the turn. What the turn attaches is
+        attached for this turn.
 
         Raises:
             ConcurrentUseError: Inside a turn of the same session that has not ended, also in a task
@@ -128,6 +129,9 @@ class Sessions:
                     except BaseException as error:
                         await self._close(session, error)
                         raise
+                    finally:
+                        # The next turn attaches its own: it may be in a memory opened anew.
+                        memory._session.roster.detach_all()
         finally:
             session.waiting -= 1
             session.idle_since = self._clock()

@@ -101,9 +101,15 @@ def join(stored: Mapping[str, Any], items: Iterable[Item]) -> JSONValue:
 
 
 def texts_of(item: Item) -> list[str]:
-    """Return the texts of an item, in order: its text, or those in its blocks."""
+    """Return the texts of an item, in order: its text, or those in its blocks.
+
+    Thinking comes last: a window may have left it out, and the places of the others stay.
+    """
     found: list[str] = []
-    _with_texts(content_json(item.content), found.append)
+    content = content_json(item.content)
+    if isinstance(content, list):
+        content = sorted(content, key=lambda block: block["type"] == "thinking")
+    _with_texts(content, found.append)
     return found
 
 

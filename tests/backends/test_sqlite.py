@@ -6,6 +6,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -284,3 +285,18 @@ async def test_a_state_is_written_by_its_changes(tmp_path):
         size = (tmp_path / "a.sqlite-wal").stat().st_size
         await state.update_state("s", {"name 7": "new"})
         assert (tmp_path / "a.sqlite-wal").stat().st_size - size < 50_000
+
+
+async def test_connections_that_begin_together_make_the_file_once(tmp_path, monkeypatch):
+    """To close a second descriptor would release the locks that SQLite holds for the first one."""
+    made = []
+
+    class SlowDisk(database_module.Disk):
+        def open(self, path, flags):
+            made.append(path)
+            time.sleep(0.1)
+            return super().open(path, flags)
+
+    monkeypatch.setattr(database_module, "Disk", SlowDisk)
+    await asyncio.gather(*(count_in(tmp_path / "a.sqlite") for _ in range(3)))
+    assert len(made) == 1

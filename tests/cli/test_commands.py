@@ -550,6 +550,31 @@ def test_a_session_is_shown_with_its_own_sections(place, command):
     assert "Monday" in command("assemble", "--session", "kept/deal", "-q", "When do we ship?").out
 
 
+def test_show_prints_a_message_of_blocks_as_text_without_its_thinking(place, command):
+    """A person reads texts, calls and results. The JSON has all that is stored."""
+    reply = {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "pondering", "signature": "seal"},
+            {"type": "text", "text": "I look."},
+            {"type": "tool_use", "id": "call-1", "name": "read", "input": {"path": "a.md"}},
+        ],
+    }
+
+    async def fill():
+        async with SessionMemory.open(str(place / "kept"), "deal") as memory:
+            return memory.add_message(reply, format="anthropic").id
+
+    item_id = asyncio.run(fill())
+    for asked in (["--item", item_id], []):
+        code, out, _ = command("show", "kept/deal", *asked)
+        assert code == 0
+        assert "I look." in out
+        assert 'read({"path":"a.md"})' in out
+        assert "pondering" not in out
+        assert "pondering" in command("show", "kept/deal", *asked, "--json").out
+
+
 def test_show_prints_the_newest_of_each_section(session, place, command):
     """Sections that hold something are shown with their newest items, and nothing on disk changes."""
     before = files(place)

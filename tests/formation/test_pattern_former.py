@@ -111,6 +111,9 @@ async def test_own_statements_are_formed(text, key):
         "Don't forget to ask if I live in Oslo.",
         "I live in Oslo. Sorry, I mean Bergen.",
         "I live in Oslo. No wait, Bergen!",
+        "My favourite colour is green. Actually, make that blue.",
+        "I live in Oslo. Or rather Bergen.",
+        "I live in Oslo. Just kidding!",
         "The rate is now $225. Make that 250.",
         "Do I live in Oslo and work at Acme?",
         "If I live in Oslo and I work at Acme, I pay taxes.",
@@ -157,6 +160,8 @@ async def test_keys_belong_to_the_speaker():
             [("I live in Oslo and my sister lives in Rome.", "user/home")],
         ),
         ("I live in Oslo. Sorry for the delay.", [("I live in Oslo.", "user/home")]),
+        ("I live in Oslo. No, I mean it.", [("I live in Oslo.", "user/home")]),
+        ("I live in Oslo. Actually, make it quick.", [("I live in Oslo.", "user/home")]),
     ],
 )
 async def test_each_statement_of_a_sentence_has_a_key(text, formed):

@@ -78,7 +78,17 @@ def periods_of(text):
         ("2か月前に何がありましたか？", "2026-09-01", "2026-09-30"),
         ("Who paid in May 2023?", "2023-05-01", "2023-05-31"),
         ("on 8 May 2023", "2023-05-08", "2023-05-08"),
-        ("since 2023-05-08", "2023-05-08", "2023-05-08"),
+        ("since 2023-05-08", "2023-05-08", "9999-12-31"),
+        ("What was planned after May 2023?", "2023-05-01", "9999-12-31"),
+        ("What did we decide before March 2026?", "0001-01-02", "2026-02-28"),
+        ("Was galt vor dem 1. August 2026?", "0001-01-02", "2026-07-31"),
+        ("Que disait-on avant le 8 mars 2024 ?", "0001-01-02", "2024-03-07"),
+        ("¿Qué vale desde marzo de 2024?", "2024-03-01", "9999-12-31"),
+        ("Кто был до 8 марта 2024?", "0001-01-02", "2024-03-07"),
+        ("What did she do the week before 8 May 2023?", "2023-05-08", "2023-05-08"),
+        ("Was geschah zwei Wochen vor dem 8. Mai 2023?", "2023-05-08", "2023-05-08"),
+        ("Who was in office before Ann in 2021?", "2021-01-01", "2021-12-31"),
+        ("What came after the fire of the house on 8 May 2023?", "2023-05-08", "2023-05-08"),
         ("in 2021", "2021-01-01", "2021-12-31"),
     ],
 )
@@ -223,6 +233,11 @@ def test_among_many_items_of_a_period_the_match_comes_first(period, seed, ranker
         ("アンの前の住所は？", "previous"),
         ("家賃は最初いくらでしたか？", "first"),
         ("住所はこれまでどう変わりましたか？", "ever"),
+        ("Wer leitete das Projekt vor August 2026?", "previous"),
+        ("Wer war bis 2024 im Amt?", "previous"),
+        ("Кто руководил до марта 2026 года?", "previous"),
+        ("What was the rent before March?", "ever"),  # of an unknown year
+        ("Wie hoch war die Miete vor März?", "ever"),
     ],
 )
 def test_words_ask_about_the_past(query, which):
@@ -242,6 +257,8 @@ def test_words_ask_about_the_past(query, which):
         "the oldest everest",
         "Change the rent.",
         "Wie ist die Wettervorhersage?",
+        "Wer sitzt vor dem Haus?",
+        "Wie hoch war die Miete im März?",
         "¿Dónde vive Ana?",
         "Which hotel did we book in Antigua?",
         "Πότε έρχεται;",
@@ -282,6 +299,40 @@ def test_a_question_about_now_has_no_such_words(query):
 def test_dates_ask_about_their_days(query, first, last):
     question = past_question(query)
     assert question.periods == (Period(date.fromisoformat(first), date.fromisoformat(last)),)
+
+
+async def test_items_before_a_date_come_first_and_undated_passages_do_not():
+    """A passage of a file has no day, so it is neither before nor after one."""
+    memory = SessionMemory.test_mode(
+        sections=(SectionSpec("log", retrieval_threshold=0),),
+        options=SessionOptions(clock=lambda: NOW),
+    )
+    for day in ("2026-02-11", "2026-03-05", "2026-07-20"):
+        memory.add("log", "We decided to buy a furnace.", metadata={"timestamp": day})
+    memory.add("log", "We decided to buy a furnace, too.", metadata={"file": "a.md"})
+    for question, first in (
+        ("What did we decide before March 2026?", "2026-02-11"),
+        ("What did we decide since July 2026?", "2026-07-20"),
+    ):
+        assert memory.search(question)[0].item.metadata["timestamp"] == first
+
+
+@pytest.mark.parametrize(
+    ("query", "day"),
+    [
+        ("What was the rent yesterday?", "2026-11-24"),
+        ("What was it three days ago?", "2026-11-22"),
+        ("Wie war es vorgestern?", "2026-11-23"),
+        ("What is it today?", None),
+    ],
+)
+def test_a_single_day_before_today_is_past(query, day):
+    """The version of that day is asked for. A question about today is about now."""
+    past = Query.read(query, lambda: NOW).past
+    if day is None:
+        assert past is None
+    else:
+        assert past.periods == (Period(date.fromisoformat(day), date.fromisoformat(day)),)
 
 
 def test_each_language_with_stop_words_has_cues():

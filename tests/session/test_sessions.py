@@ -215,3 +215,25 @@ def test_no_turn_is_lost(turns, max_open):
             assert await texts(fs, f"user-{user}") == expected
 
     asyncio.run(run())
+
+
+async def test_a_source_is_attached_for_one_turn(tmp_path):
+    """A turn that attaches its sources does the same in a session that stays open and in a new one."""
+    async with SessionMemory.open(tmp_path, "faq") as faq:
+        faq.add("documents", "A refund takes five days.")
+    async with (
+        SessionMemory.open(tmp_path, "faq", read_only=True) as faq,
+        Sessions(tmp_path) as sessions,
+    ):
+        for _ in range(3):
+            async with sessions.turn("a") as memory:
+                assert not memory.admin.sources
+                assert await memory.attach(faq["documents"]) == "documents-2"
+                memory.add("messages", "How long does a refund take?")
+                context = await memory.assemble_context(budget=500, window="main")
+                assert "five days" in context.text
+                assert list(context.sources) == ["documents-2"]
+                memory.add("messages", "Five days.", role="assistant")
+        async with sessions.turn("a") as memory:
+            # Nothing that the turns before have kept needs the source.
+            assert "is in" in str(memory.why("five days"))

@@ -51,6 +51,21 @@ async def shown(memory, source, query="", budget=1_000, **options):
     return [item.text for item in context.items]
 
 
+@pytest.mark.parametrize("budget", [256, 512, 2_000])
+async def test_documents_leave_room_for_the_relations_of_an_entity(stores, memory, budget):
+    """Any number of documents match a name, and the graph has a line that answers in a few tokens."""
+    for number in range(200):
+        text = f"Room {number}: the Lindgren lamp works in the dark, {'and so on ' * (number % 9)}."
+        memory.add("documents", text)
+    graph = GraphSource(stores.graph)
+    works = Relationship("lindgren", "uppsala", "works in")
+    await graph.add([Entity("lindgren", "Dr. Lindgren"), Entity("uppsala", "Uppsala")], [works])
+    await memory.attach(graph)
+    context = await memory.assemble_context("Where does Dr. Lindgren work?", budget=budget)
+    assert "-[works in]-> Uppsala" in context.text
+    assert context.by_section["documents"].items > 1
+
+
 async def test_facts_that_answer_come_best_first_with_their_scores(stores, memory):
     """The facts of this agent and namespace are ranked by the question, and shown oldest first."""
     for text in (

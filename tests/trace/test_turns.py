@@ -79,6 +79,28 @@ async def test_every_turn_is_replayed_byte_for_byte(place):
         assert [request_bytes(replay.request(n)) for n in range(1, len(sent) + 1)] == sent
 
 
+async def test_a_turn_that_left_thinking_out_is_replayed(place):
+    """A window that is packed anew leaves it out. The text that stands beside it is found all the same."""
+    sent = []
+    async with traced(place) as memory:
+        for number in range(3):
+            memory.add("messages", f"What does room {number} cost, with breakfast and a view?")
+            window = Window("main", rebase=number == 2)
+            context = await memory.assemble_context(budget=900, format="anthropic", window=window)
+            sent.append(request_bytes(request_of(context.rendered)))
+            thinking = {
+                "type": "thinking",
+                "thinking": f"I should look at the list of room {number}.",
+                "signature": "seal",
+            }
+            said = {"type": "text", "text": f"Room {number} costs {number} euros, I think."}
+            reply = {"role": "assistant", "content": [thinking, said]}
+            memory.add_message(reply, format="anthropic")
+    async with traced(place) as memory:
+        replay = _replay(memory)
+        assert [request_bytes(replay.request(number)) for number in (1, 2, 3)] == sent
+
+
 async def test_to_keep_a_turn_reads_no_archive(place):
     """A visible message that was evicted before the save is no reason to read all files of a session."""
     spec = SectionSpec("messages", 2_000, placement="history")

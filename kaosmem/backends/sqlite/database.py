@@ -69,6 +69,8 @@ T = TypeVar("T")
 _Call: TypeAlias = tuple[Callable[["SqliteTransaction"], Any], Future[Any]]
 """Work that changes the file, and the future of its result."""
 
+_MAKING = threading.Lock()
+"""Held while a thread makes a file."""
 _READERS = 4
 _CALLS_AT_ONCE = 256
 # Deleted content is overwritten. Pages of up to 32 MiB for each connection: twice as fast as the
@@ -323,9 +325,17 @@ def local_path(given: str | os.PathLike[str]) -> Path:
 
 
 def _make_file(path: Path) -> None:
-    """Make a file and its folders, durably, for their owner alone."""
-    if path.exists():
-        return
+    """Make a file and its folders, durably, for their owner alone.
+
+    One thread at a time, and never a file that is there: closing a descriptor of a file releases
+    all locks that SQLite holds on it in this process.
+    """
+    with _MAKING:
+        if not path.exists():
+            _make(path)
+
+
+def _make(path: Path) -> None:
     disk = Disk()
     missing = [each for each in (path.parent, *path.parent.parents) if not each.exists()]
     for folder in reversed(missing):
