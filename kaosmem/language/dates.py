@@ -4,7 +4,7 @@ The words of a language stand in `time_words/LANGUAGE.toml`. A file has these ta
 
 - `previous`, `first` and `ever` are lists of words that ask about the past, by the versions that
   they ask for. `*` stands for any letters, as in "previous*".
-- `before` and `since` are lists of words for the time before a date, and from it on, if the date
+- `before` and `after` are lists of words for the time before a date, and from it on, if the date
   follows them. `units` stand before these words in "the week before 8 May 2023", which is that
   week alone.
 - `months` has the names of the twelve months in order, forms of one month separated by `|`.
@@ -245,7 +245,7 @@ def past_question(text: str, periods: Iterable[Period] = ()) -> PastQuestion | N
     >>> past_question("Where does she live?")
     """
     which = _cues(text)
-    sides = which & {"before", "since"}
+    sides = which & {"before", "after"}
     which -= sides
     relative = tuple(periods)
     written = dict.fromkeys(map(_period, date_reader().read(text)))
@@ -292,7 +292,7 @@ def _past_words(*, is_ascii: bool) -> Mapping[str, re.Pattern[str]]:
         found[which] = re.compile(_any_of(_known(which, is_ascii=is_ascii)))
     months = "|".join(_known("months", is_ascii=is_ascii))
     units = "|".join(_known("units", is_ascii=is_ascii))
-    for side in ("before", "since"):
+    for side in ("before", "after"):
         words = "|".join(_known(side, is_ascii=is_ascii))
         beside = rf"(?:{words})\s+{_IN_DATES}(?:\d{{4}}|{months})"
         found[side] = re.compile(_whole(rf"(?:(?P<unit>{units})\s+)?{beside}"))

@@ -22,7 +22,7 @@ from kaosmem.types import JSONObject
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
 
-RELATIONS = SectionSpec("relations", None, 45, 0.1, eviction="none")
+RELATIONS = SectionSpec("relations", None, 45, eviction="none")
 
 MAX_NAMED = 16
 """Around how many of the entities that a query names the store is asked."""
