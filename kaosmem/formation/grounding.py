@@ -251,8 +251,11 @@ def own_words(text: str) -> str:
 
 
 def unquoted(text: str) -> str:
-    """Return a text without the sentences in quotation marks."""
-    return _QUOTED.sub("\n", text)
+    """Return a text with a mark of code in place of each sentence in quotation marks.
+
+    The words beside it say something about the quotation.
+    """
+    return _QUOTED.sub(" ```\n", text)
 
 
 def _is_of_others(quote: str, text: str) -> bool:

@@ -122,6 +122,48 @@ async def test_what_only_looks_like_one_is_not(text):
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "I moved to Berlin heißt das erste Kapitel.",
+        "I live in Oslo steht auf dem Plakat.",
+        "Der Song I live in Rome ist schrecklich.",
+        "I moved to Paris est le titre du livre.",
+        "I'm allergic to peanuts dice la camiseta.",
+        "I live in Moscow значит «я живу в Москве».",
+        "I love Tokyo という歌です.",
+        "I Live in Fear of Mondays is the new play.",
+        "My name is Earl was a good show.",
+        "My favourite colour is blue, she read aloud.",
+        "I prefer tea, reads the mug on the desk.",
+        "I hate flying, the reply goes.",
+        'My name is Ann significa "me llamo Ann".',
+    ],
+)
+async def test_a_title_or_a_line_that_somebody_reads_is_no_statement(text):
+    """The words around it are of another language, have a verb of their own, or tell who says it."""
+    assert await statements(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My name is Jan van der Berg.",
+        "I live in San Juan de los Lagos.",
+        "I work at Banco de la Nación.",
+        "I love crème de la crème.",
+        "I prefer pie à la mode.",
+        "I live in Oslo, the city of lights.",
+        "I prefer tea that is hot.",
+        "I live in Oslo where it is cold.",
+        "I hate Mondays, the coffee is always cold.",
+        "I live in Oslo, besides the sea.",
+    ],
+)
+async def test_foreign_names_and_second_clauses_leave_a_statement(text):
+    assert [said for said, _ in await statements(text)] == [text]
+
+
+@pytest.mark.parametrize(
     ("role", "trust"),
     [
         ("assistant", Trust.MODEL),
