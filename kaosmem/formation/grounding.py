@@ -48,12 +48,18 @@ _FRAME_WORDS = """
 """
 _FRAME = frozenset(analyze(_FRAME_WORDS + _GENERIC_WORDS))
 """Terms by which a statement reports what was said, in other words than the speaker's."""
+_LETTER_BEGINS = (
+    r"Dear|Hello|Hi|Hallo|Liebe[rs]?|Sehr geehrte[rs]?|Bonjour|Ch(?:er|ère)s?|Hola|Estimad[oa]s?"
+)
 _FORWARDED = re.compile(
-    r"^(?:From|Von|De): \S.*\Z|^-{2,} ?(?:Forwarded|Original) .*\Z|^On [^\n]{5,80} wrote:.*\Z",
+    r"^(?:From|Von|De): \S.*\Z|^-{2,} ?(?:Forwarded|Original) .*\Z|^On [^\n]{5,80} wrote:.*\Z|"
+    rf"(?<=\n)(?:{_LETTER_BEGINS})\b[^\n]{{0,60}},[ \t]*\n.*\Z",
     re.DOTALL | re.MULTILINE,
 )
+"""A mail or a letter that the speaker passes on. One that begins the message is the speaker's."""
 _QUOTED = re.compile(
-    r"""(?:(?<=[\s(])|^)["“](?:[^"“”\s]++[ \t]++){2,}+[^"“”\n]*+["”]""", re.MULTILINE
+    r"""(?:(?<=[\s(])|^)["“„«]\s?(?:[^"“”„«»\s]++[ \t]++){2,}+[^"“”„«»\n]*+["“”»]|「[^」\n]{4,}」""",
+    re.MULTILINE,
 )
 """Words of somebody, three or more. A quoted name or prefix belongs to its sentence.
 
@@ -67,7 +73,7 @@ _LETTERS_WITHOUT_NAMES = re.compile(
     r"[\u30a1-\u30fa\u3400-\u9fff々]|[\u0590-\u085f\u0900-\u0963\u0966-\u0dff]+|[\uac00-\ud7a3]+"
 )
 """A word in a script without capitals: a character of Chinese, or a syllable of katakana."""
-_QUOTES = str.maketrans("‘’“”«»", '\'\'""""')
+_QUOTES = str.maketrans("‘’“”„«»", '\'\'"""""')
 
 
 @cache
@@ -295,6 +301,8 @@ def _misread(
         yield "question or condition, no statement"
     reporters = _WORDS["report"].findall(sentence)
     is_reported = bool(reporters) and reporters[-1] not in text
+    if _WORDS["report_after"].match(source, source.find(quote)):
+        is_reported = True
     if is_reported or _is_of_other(stated, told, grounds):
         yield "words of somebody else"
 
@@ -359,6 +367,8 @@ def _is_of_other(
     other = _WORDS["other_person"].search(told)
     if other is not None:
         return not any(word in text for word in other.groups() if word)
+    if _WORDS["own_beginning"].match(told):
+        return False
     first = _first_word(told)
     if not marks_of(grounds.quoted.text).get(first, False) or first[0].isdigit():
         return False

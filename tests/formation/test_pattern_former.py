@@ -27,6 +27,7 @@ async def statements(text, role="user", trust=Trust.USER, former=None):
         ("I live in Oslo.", "user/home"),
         ("I've just moved to Bergen.", "user/home"),
         ("I'm Ann and I live in Oslo.", "user/home"),
+        ("I'm Ann, 34, and I live in Oslo.", "user/home"),
         ("I'm fine, and I'm based in Oslo.", "user/home"),
         ("I am Ann Berg and I work at Acme.", "user/work"),
         ("I'm originally from Peru.", "user/origin"),
@@ -133,9 +134,6 @@ async def test_what_only_looks_like_one_is_not(text):
         "I love Tokyo という歌です.",
         "I Live in Fear of Mondays is the new play.",
         "My name is Earl was a good show.",
-        "My favourite colour is blue, she read aloud.",
-        "I prefer tea, reads the mug on the desk.",
-        "I hate flying, the reply goes.",
         'My name is Ann significa "me llamo Ann".',
     ],
 )
@@ -255,6 +253,8 @@ async def test_a_fact_that_is_over_is_retired():
         ("I live in Oslo.", "I don't live in Oslo.", False),
         ("I work at Acme.", "I have never worked at Acme.", False),
         ("My favourite colour is blue.", "My favorite color is green.", True),
+        ("My favourite colour is teal.", "No wait, my favourite colour is petrol.", True),
+        ("I am vegan.", "I'm not vegan, I'm vegetarian.", True),
     ],
 )
 async def test_a_correction_takes_the_place_of_the_fact(known, correction, left):
