@@ -16,7 +16,7 @@ from itertools import chain
 from kaosmem.formation.changes import ACTIONS, KINDS, NOT_PEOPLE, ProposedChange
 from kaosmem.language.analysis import STOP_WORDS, analyze
 from kaosmem.language.credentials import without_credentials
-from kaosmem.language.marks import UNSPACED, WORD, marks_of, parts_of, plain_word, words_of
+from kaosmem.language.marks import UNSPACED, WORD, marks_of, plain_word, words_of
 from kaosmem.language.rules import expanded, fence_free, plain_rules_in, rules_in
 from kaosmem.language.sentences import sentences_in
 from kaosmem.language.tables import toml_table
@@ -116,18 +116,26 @@ class Grounds:
     @property
     def text(self) -> str:
         """Return all that the sources say, with their speakers and days."""
-        said = []
-        for item in self.items:
-            day = item.valid_from
-            said.append(f"{item.role} {day_text(day)} {day.date()}: {item.text}")
-        return "\n".join(said)
+        return "\n".join([self.frame, *(item.text for item in self.items)])
+
+    @property
+    def frame(self) -> str:
+        """Return the speakers and the days of the sources."""
+        days = [f"{day_text(item.valid_from)} {item.valid_from.date()}" for item in self.items]
+        return "\n".join([*(item.role for item in self.items), *days])
 
 
-def find_grounds(change: ProposedChange, said: Iterable[Item]) -> Grounds | str:
-    """Return the sources of a change, or the reason why it has none.
+def grounds_or_fault(
+    change: ProposedChange,
+    said: Iterable[Item],
+    *,
+    explicit_only: bool,
+) -> Grounds | str:
+    """Return the sources of a change if they say it, else the reason to refuse it.
 
     Args:
         said: The items that the former was given.
+        explicit_only: Refuse all that nobody asked to remember.
     """
     if change.action not in ACTIONS or change.kind not in KINDS:
         return "unknown action or kind"
@@ -138,7 +146,9 @@ def find_grounds(change: ProposedChange, said: Iterable[Item]) -> Grounds | str:
     for item in sources:
         text = plain(item.text)
         if quote in text and (quote == text or _has_words(quote)):
-            return Grounds(sources, item)
+            grounds = Grounds(sources, item)
+            faults = _faults(change, grounds, explicit_only=explicit_only)
+            return next(faults, grounds)
     return "quote not in its sources"
 
 
@@ -149,17 +159,13 @@ def _has_words(quote: str) -> bool:
     return len(words) - len(unspaced) // 2 >= _LEAST_QUOTE_WORDS
 
 
-def faults_of(
+def _faults(
     change: ProposedChange,
     grounds: Grounds,
     *,
     explicit_only: bool,
 ) -> Iterator[str]:
-    """Yield the reasons to refuse a change that has sources, none if its sources say it.
-
-    Args:
-        explicit_only: Refuse all that nobody asked to remember.
-    """
+    """Yield the reasons to refuse a change that has sources, none if its sources say it."""
     text = change.text.strip()
     if not 0 < len(text) <= MAX_TEXT_CHARS:
         yield "no text, or too long"
@@ -194,12 +200,12 @@ def _unsaid(
         yield "date not in its sources"
     if change.kind == "semantic" and change.action != "retire":
         yield from _misread(text, change.quote, grounds)
-    if change.is_run and change.worked and _WORDS["negation"].search(change.quote):
+    if change.worked and _WORDS["negation"].search(change.quote):
         yield "negation not as in its quote"
     terms = {*analyze(without_speaker)} - _FRAME
     shared = terms & _terms_of(said)
-    in_quote = shared.intersection(analyze(f"{grounds.quoted.role} {change.quote}"))
-    is_apart = bool(terms) and not (in_quote or change.is_run)
+    in_quote = shared.intersection(analyze(change.quote))
+    is_apart = not (in_quote or change.is_run)
     if is_apart or len(shared) < _LEAST_SHARE * len(terms):
         yield "not what its sources say"
 
@@ -214,9 +220,6 @@ def unknown_marks(text: str, known: Set[str]) -> Iterator[str]:
     for mark, is_sure in marks_of(text).items():
         if not is_sure or mark in known or mark in _GENERIC:
             continue
-        parts = {*parts_of(mark)}
-        if len(parts) > 1 and parts <= known:
-            continue
         if any(map(str.isdigit, mark)):
             yield "number not in its sources"
         else:
@@ -229,11 +232,8 @@ def _has_unknown_words(text: str, said: str) -> bool:
     Any of them may be a name. A word of another form, which has two or three letters in a row in
     common with one of the sources, is known.
     """
-    words = _LETTERS_WITHOUT_NAMES.findall(text)
-    if not words:
-        return False
     known = _LETTERS_WITHOUT_NAMES.findall(said)
-    for word in words:
+    for word in _LETTERS_WITHOUT_NAMES.findall(text):
         run = 3
         if word[0] >= "\uac00":  # from here, a letter is a syllable of Korean
             run = 2
@@ -378,11 +378,9 @@ def _is_of_other(
 def _differs(text: str, quote: str, grounds: Grounds) -> bool:
     """Return whether a fact and its quote have numbers, or names, and none in common.
 
-    Those of the day and the speaker are no values.
+    Those of the days and the speakers are no values.
     """
-    aside = set(words_of(grounds.quoted.role)).union(_GENERIC)
-    for item in grounds.items:
-        aside |= words_of(f"{day_text(item.valid_from)} {item.valid_from.date()}")
+    aside = _GENERIC | words_of(grounds.frame)
     stated = [mark for mark, is_sure in marks_of(text).items() if is_sure and mark not in aside]
     quoted = marks_of(quote).keys() - aside
     for is_number in (True, False):

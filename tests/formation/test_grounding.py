@@ -7,11 +7,7 @@ import pytest
 
 from kaosmem import Trust
 from kaosmem.formation import ProposedChange
-from kaosmem.formation.grounding import (
-    Grounds,
-    faults_of,
-    find_grounds,
-)
+from kaosmem.formation.grounding import grounds_or_fault
 from kaosmem.types.items import Item
 
 _AT = datetime(2024, 5, 6, tzinfo=UTC)
@@ -24,11 +20,8 @@ def item(text, role="Ann", trust=Trust.USER, id="m1"):
 
 
 def reason(change, *said, explicit_only=False):
-    grounds = find_grounds(change, said)
-    if isinstance(grounds, str):
-        return grounds
-    assert isinstance(grounds, Grounds)
-    return next(faults_of(change, grounds, explicit_only=explicit_only), "")
+    found = grounds_or_fault(change, said, explicit_only=explicit_only)
+    return found if isinstance(found, str) else ""
 
 
 SAID = item("Well, I moved to Bergen in March, and I pay 1,250 euros for rent. I like tea.")
@@ -77,6 +70,11 @@ def test_what_the_source_says_passes(change):
             replace(GOOD, text="User wants a divorce soon.", quote="I like tea"),
             "not what its sources say",
         ),
+        (
+            replace(GOOD, text="User likes tea, cake, opera and skiing.", quote="I like tea"),
+            "not what its sources say",
+        ),
+        (replace(GOOD, text="Ann pays rent.", quote="I like tea"), "not what its sources say"),
         (replace(GOOD, action="delete"), "unknown action or kind"),
         (replace(GOOD, kind="secret"), "unknown action or kind"),
     ],
@@ -316,6 +314,7 @@ def test_a_clause_that_is_no_plain_fact_forms_none(source, quote, fact, is_refus
         ("मैं दिल्ली में रहता हूँ।", "मैं दिल्ली में", "मैं मुंबई में रहता हूँ।", "name not in its sources"),
         ("मैं मांस नहीं खाता।", "मैं मांस", "मैं मांस खाता।", "negation not as in its quote"),
         ("저는 서울에 살아요.", "저는 서울에", "사용자는 서울에서 살아요.", ""),
+        ("저는 서울에 살아요.", "저는 서울에", "사용자는 서울서 살아요.", ""),
         ("저는 서울에 살아요.", "저는 서울에", "저는 부산에 살아요.", "name not in its sources"),
     ],
 )
