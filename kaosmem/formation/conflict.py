@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from kaosmem.formation.changes import ProposedChange
-from kaosmem.formation.grounding import patterns, unknown_marks
+from kaosmem.formation.grounding import unknown_marks
+from kaosmem.formation.quotes import patterns
 from kaosmem.language.analysis import analyze
 from kaosmem.language.keys import key_words
 from kaosmem.language.marks import words_of

@@ -7,19 +7,26 @@ reason of a refusal. The reasons are short and fixed, so that they can be counte
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from itertools import chain
 
 from kaosmem.formation.changes import ACTIONS, KINDS, NOT_PEOPLE, ProposedChange
+from kaosmem.formation.quotes import (
+    TEXTS_AT_ONCE,
+    clause_of,
+    has_words,
+    is_asked_for,
+    is_passed_on,
+    patterns,
+    plain,
+    text_before,
+)
 from kaosmem.language.analysis import STOP_WORDS, analyze
 from kaosmem.language.credentials import without_credentials
 from kaosmem.language.marks import UNSPACED, WORD, marks_of, plain_word, words_of
-from kaosmem.language.rules import expanded, fence_free, plain_rules_in, rules_in
-from kaosmem.language.sentences import sentences_in
-from kaosmem.language.tables import toml_table
+from kaosmem.language.rules import plain_rules_in, rules_in
 from kaosmem.memos import remembered
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
@@ -27,13 +34,8 @@ from kaosmem.types.versions import day_text
 
 MAX_TEXT_CHARS = 600
 """A longer statement says too many things."""
-_MAX_SENTENCE_CHARS = 4_000
-"""A sentence begins at most so far before a quote, so that no change reads all of a long text."""
-_LEAST_QUOTE_WORDS = 2
 _LEAST_SHARE = 0.5
 """At least this share of the meaning words of a statement stand in its sources."""
-
-
 _GENERIC_WORDS = """
     user users user's assistant speaker customer they he she it we you i the this that these those
     her his their its our my your who someone somebody everyone people person team
@@ -48,46 +50,11 @@ _FRAME_WORDS = """
 """
 _FRAME = frozenset(analyze(_FRAME_WORDS + _GENERIC_WORDS))
 """Terms by which a statement reports what was said, in other words than the speaker's."""
-_LETTER_BEGINS = (
-    r"Dear|Hello|Hi|Hallo|Liebe[rs]?|Sehr geehrte[rs]?|Bonjour|Ch(?:er|ère)s?|Hola|Estimad[oa]s?"
-)
-_FORWARDED = re.compile(
-    r"^(?:From|Von|De): \S.*\Z|^-{2,} ?(?:Forwarded|Original) .*\Z|^On [^\n]{5,80} wrote:.*\Z|"
-    rf"(?<=\n)(?:{_LETTER_BEGINS})\b[^\n]{{0,60}},[ \t]*\n.*\Z",
-    re.DOTALL | re.MULTILINE,
-)
-"""A mail or a letter that the speaker passes on. One that begins the message is the speaker's."""
-_QUOTED = re.compile(
-    r"""(?:(?<=[\s(])|^)["“„«]\s?(?:[^"“”„«»\s]++[ \t]++){2,}+[^"“”„«»\n]*+["“”»]|「[^」\n]{4,}」""",
-    re.MULTILINE,
-)
-"""Words of somebody, three or more. A quoted name or prefix belongs to its sentence.
-
-Each part of the pattern takes all that it can, so that the time is linear.
-"""
 _VERBS_OF_NAMES = frozenset(("is", "isn't", "isn’t", "was", "wasn't", "wasn’t", "does", "doesn't"))
-_SPACES = re.compile(r"\s+")
-_TEXTS_AT_ONCE = 16
-"""The changes of one message ask the same of its text. It is read once for all of them."""
 _LETTERS_WITHOUT_NAMES = re.compile(
     r"[\u30a1-\u30fa\u3400-\u9fff々]|[\u0590-\u085f\u0900-\u0963\u0966-\u0dff]+|[\uac00-\ud7a3]+"
 )
 """A word in a script without capitals: a character of Chinese, or a syllable of katakana."""
-_QUOTES = str.maketrans("‘’“”„«»", '\'\'"""""')
-
-
-@cache
-def patterns(name: str) -> Mapping[str, re.Pattern[str]]:
-    """Return the patterns of a file in `kaosmem/formation/patterns`, by name, in their order.
-
-    Letters of both cases match, and `^` and `$` match at lines. A line break in a pattern, with the
-    spaces after it, does not count.
-    """
-    table = toml_table("patterns", f"{name}.toml", package="kaosmem.formation")
-    flags = re.IGNORECASE | re.MULTILINE
-    return {key: re.compile(expanded(pattern, {}), flags) for key, pattern in table.items()}
-
-
 _WORDS = patterns("statements")
 
 
@@ -145,18 +112,11 @@ def grounds_or_fault(
     quote = plain(change.quote)
     for item in sources:
         text = plain(item.text)
-        if quote in text and (quote == text or _has_words(quote)):
+        if quote in text and (quote == text or has_words(quote)):
             grounds = Grounds(sources, item)
             faults = _faults(change, grounds, explicit_only=explicit_only)
             return next(faults, grounds)
     return "quote not in its sources"
-
-
-def _has_words(quote: str) -> bool:
-    """Return whether a quote has two words. Two characters of a script without spaces are one."""
-    words = WORD.findall(quote)
-    unspaced = UNSPACED.findall(quote)
-    return len(words) - len(unspaced) // 2 >= _LEAST_QUOTE_WORDS
 
 
 def _faults(
@@ -175,7 +135,7 @@ def _faults(
     is_of_people = grounds.are_of_people
     if not is_of_people and any(chain(rules_in(stated), plain_rules_in(stated))):
         yield "rule of a text of low trust"
-    if is_of_people and _is_of_others(plain(change.quote), grounds.quoted.text):
+    if is_of_people and is_passed_on(plain(change.quote), grounds.quoted.text):
         yield "words of somebody else"
     if explicit_only and not (is_of_people and is_asked_for(change.quote, grounds.quoted.text)):
         yield "nobody asked to remember it"
@@ -210,7 +170,7 @@ def _unsaid(
         yield "not what its sources say"
 
 
-@remembered(_TEXTS_AT_ONCE)
+@remembered(TEXTS_AT_ONCE)
 def _terms_of(text: str) -> frozenset[str]:
     return frozenset(analyze(text))
 
@@ -246,35 +206,6 @@ def _has_unknown_words(text: str, said: str) -> bool:
     return False
 
 
-@remembered(_TEXTS_AT_ONCE)
-def own_words(text: str) -> str:
-    r"""Return the speaker's own words: no quoted lines, code and forwarded mails.
-
-    >>> own_words("Please answer:\n> I live in Rome.\nFrom: Bob\nI live in Bonn.").strip()
-    'Please answer:'
-    """
-    return _FORWARDED.sub("", fence_free(text))
-
-
-def unquoted(text: str) -> str:
-    """Return a text with a mark of code in place of each sentence in quotation marks.
-
-    The words beside it say something about the quotation.
-    """
-    return _QUOTED.sub(" ```\n", text)
-
-
-def _is_of_others(quote: str, text: str) -> bool:
-    """Return whether a quote stands only in words that its speaker passes on."""
-    return quote not in plain(own_words(text)) or any(quote in each for each in _passed_on(text))
-
-
-@remembered(_TEXTS_AT_ONCE)
-def _passed_on(text: str) -> Sequence[str]:
-    """Return the plain sentences in quotation marks among the speaker's own words."""
-    return [*map(plain, _QUOTED.findall(own_words(text)))]
-
-
 def _misread(
     text: str,
     quote: str,
@@ -295,7 +226,7 @@ def _misread(
         yield "a wish, no fact"
     if _is_over(text, clause):
         yield "over, no fact of now"
-    sentence = _WORDS["sentence_end"].split(_before(source, source.find(quote)))[-1]
+    sentence = _WORDS["sentence_end"].split(text_before(source, source.find(quote)))[-1]
     told = f"{sentence}{quote}"
     if _WORDS["condition"].search(clause) or _WORDS["supposed"].match(told):
         yield "question or condition, no statement"
@@ -403,62 +334,6 @@ def _is_name(text: str, quote: str) -> bool:
         return True
     verbs = {*_VERBS_OF_NAMES, *re.findall(r"\bi ([\w’']+)", plain(quote))}
     return name[:1].isupper() and verb.casefold() in verbs
-
-
-def clause_of(quote: str, text: str) -> str:
-    """Return the clause of a text around a quote. Both are plain (see `plain`).
-
-    >>> clause_of("like tea", "i have time. i don't like tea, but coffee.")
-    "i don't like tea,"
-    """
-    begin = text.find(quote)
-    clause_end = _WORDS["clause_end"]
-    head = clause_end.split(_before(text, begin))[-1]
-    stop = clause_end.search(text, begin + len(quote) - 1)
-    if stop is None:
-        return (head + text[begin:]).strip()
-    return (head + text[begin : stop.end()]).strip()
-
-
-def _before(text: str, end: int) -> str:
-    """Return what stands before a place in a text, as far back as a sentence may begin."""
-    return text[max(0, end - _MAX_SENTENCE_CHARS) : end]
-
-
-def is_asked_for(quote: str, text: str) -> bool:
-    """Return whether a text asks to remember the sentence that a quote stands in.
-
-    >>> text = "I live in Oslo. I prefer tea. Remember that. Keep in mind that I am vegan."
-    >>> [is_asked_for(part, text) for part in ("I live in Oslo", "I prefer tea", "I am vegan")]
-    [False, True, True]
-    """
-    wanted = plain(quote)
-    sentences = [plain(sentence) for sentence in sentences_in(text) if sentence.strip()]
-    asked = []
-    for place, sentence in enumerate(sentences):
-        found = _WORDS["asked"].search(sentence)
-        if found is None:
-            continue
-        # If it names nothing, such as "Remember this:", it means the sentences beside it.
-        beside = 0 if sentence[found.end() :].strip(" .!:;…。！") else 1
-        asked += sentences[max(0, place - beside) : place + beside + 1]
-    return any(wanted in each or each in wanted for each in asked)
-
-
-@remembered(_TEXTS_AT_ONCE)
-def plain(text: str) -> str:
-    """Return a text with single spaces, in lower case and with plain quotation marks.
-
-    >>> plain("She  said “Yes”")
-    'she said "yes"'
-    """
-    return _SPACES.sub(" ", text.translate(_QUOTES)).strip().casefold()
-
-
-def is_quoted_in(fact: Item, messages: Iterable[Item]) -> bool:
-    """Return whether a message still has the quote that a fact was formed from."""
-    quote = plain(str(fact.metadata.get("quote", "")))
-    return any(quote in plain(message.text) for message in messages)
 
 
 def _is_said_day(

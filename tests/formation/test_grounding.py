@@ -246,6 +246,13 @@ def test_what_no_source_says_is_refused(change, expected):
         ("मैं दिल्ली में रहता था।", "मैं दिल्ली में रहता था", "उपयोगकर्ता दिल्ली में रहता है।", True),
         ("저는 서울에 살았어요.", "저는 서울에 살았어요", "사용자는 서울에 살아요.", True),
         ("We lived in Rome, now we live in Bonn.", "we live in Bonn", "User lives in Bonn.", False),
+        ("I quit smoking.", "I quit smoking", "User quit smoking.", False),
+        (
+            "I moved from Oslo to Bergen with Tom.",
+            "I moved from Oslo to Bergen with Tom",
+            "User moved with Tom.",
+            False,
+        ),
         ("I like tea, she read aloud.", "I like tea", "User likes tea.", True),
         ("I like tea, says the mug.", "I like tea", "User likes tea.", True),
         ("I like tea, the reply goes.", "I like tea", "User likes tea.", True),
@@ -476,6 +483,13 @@ def test_somebody_asks_to_remember_in_many_languages(text, quote):
     change = ProposedChange(quote, quote, ("m1",))
     assert reason(change, item(text), explicit_only=True) == ""
     assert reason(change, item(f"{quote}."), explicit_only=True) == "nobody asked to remember it"
+
+
+def test_the_words_of_one_speaker_are_no_fact_about_another():
+    question = item("Where do you live?", "Eva", id="m0")
+    answer = item("Eva, I live in Oslo.")
+    change = ProposedChange("Eva lives in Oslo.", "I live in Oslo", ("m0", "m1"))
+    assert reason(change, question, answer) == "words of somebody else"
 
 
 def test_names_may_come_from_another_source_than_the_quote():
