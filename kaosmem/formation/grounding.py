@@ -301,7 +301,7 @@ def _is_of_other(
     if _WORDS["own_beginning"].match(told):
         return False
     first = _first_word(told)
-    if not marks_of(grounds.quoted.text).get(first, False) or first[0].isdigit():
+    if not marks_of(grounds.quoted.text).get(first, False):
         return False
     return first not in own and first not in words_of(text)
 
