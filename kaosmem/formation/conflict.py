@@ -54,18 +54,20 @@ def doubt_about(
     has_one_time = (new.stated_from is None) != (live.stated_from is None)
     if has_one_time and is_before:
         return "no clear time"
-    if change.action != "retire":
-        if has_exact_key or _shares_subject(new.text, live):
-            return ""
-        return "no word in common"
-    if is_before:
+    is_end = change.action == "retire"
+    if is_end and is_before:
         return "told before it began"
-    if not (has_exact_key or _shares_subject(change.quote, live)):
+    if not (has_exact_key or _shares_subject(change.quote if is_end else new.text, live)):
         return "no word in common"
-    if any(unknown_marks(change.quote, words_of(live.text))):
+    return _doubt_about_end(change.quote, live) if is_end else ""
+
+
+def _doubt_about_end(quote: str, live: Item) -> str:
+    """Return why it is not clear that a quote ends a live item, "" if it is clear."""
+    if any(unknown_marks(quote, words_of(live.text))):
         return "another name"
     words = patterns("statements")
-    if not any(words[name].search(change.quote) for name in ("ending", "over")):
+    if not any(words[name].search(quote) for name in ("ending", "over")):
         return "no word that it is over"
     return ""
 

@@ -226,15 +226,15 @@ def _misread(
         yield "a wish, no fact"
     if _is_over(text, clause):
         yield "over, no fact of now"
-    sentence = _WORDS["sentence_end"].split(text_before(source, source.find(quote)))[-1]
+    begin = source.find(quote)
+    sentence = _WORDS["sentence_end"].split(text_before(source, begin))[-1]
     told = f"{sentence}{quote}"
     if _WORDS["condition"].search(clause) or _WORDS["supposed"].match(told):
         yield "question or condition, no statement"
     reporters = _WORDS["report"].findall(sentence)
     is_reported = bool(reporters) and reporters[-1] not in text
-    if _WORDS["report_after"].match(source, source.find(quote)):
-        is_reported = True
-    if is_reported or _is_of_other(stated, told, grounds):
+    is_of_other = _is_of_other(stated, told, grounds)
+    if is_reported or is_of_other or _WORDS["report_after"].match(source, begin):
         yield "words of somebody else"
 
 
@@ -273,37 +273,37 @@ def _is_of_other(
 ) -> bool:
     """Return whether a fact and the sentence of its quote tell of different people.
 
-    A sentence in the first person is about its speaker: the fact may not begin with another speaker
-    of the sources, or with a name that the speaker has never said. A fact about the speaker may not
-    come from a sentence about somebody else.
-
     Args:
-        told: The sentence of the quote up to its end.
+        told: The sentence of the quote up to its end, plain.
     """
-    speaker = grounds.quoted.role
-    own = _GENERIC | words_of(speaker)
-    subject = _first_word(text)
-    told = plain(told)
     if _WORDS["first_person"].search(_WORDS["other_person"].sub("", told)):
-        said = [item.text for item in grounds.items if item.role == speaker]
-        others = {item.role.casefold() for item in grounds.items} - {speaker.casefold()}
-        if subject in others:
-            return True
-        if subject in own or subject in words_of("\n".join(said)):
-            return False
-        return _is_name(text, told)
-    if subject not in own and not _WORDS["speaker_words"].search(text):
+        return _names_another(text, told, grounds)
+    own = _GENERIC | words_of(grounds.quoted.role)
+    if _first_word(text) not in own and not _WORDS["speaker_words"].search(text):
         return False
     text = plain(text)
     other = _WORDS["other_person"].search(told)
     if other is not None:
         return not any(word in text for word in other.groups() if word)
-    if _WORDS["own_beginning"].match(told):
-        return False
     first = _first_word(told)
-    if not marks_of(grounds.quoted.text).get(first, False):
+    if _WORDS["own_beginning"].match(told) or not marks_of(grounds.quoted.text).get(first, False):
         return False
     return first not in own and first not in words_of(text)
+
+
+def _names_another(text: str, told: str, grounds: Grounds) -> bool:
+    """Return whether a fact from the first person begins with somebody else.
+
+    This is another speaker of the sources, or a name that the speaker has never said.
+    """
+    speaker = grounds.quoted.role
+    subject = _first_word(text)
+    if subject in {item.role.casefold() for item in grounds.items if item.role != speaker}:
+        return True
+    said = [speaker, *(item.text for item in grounds.items if item.role == speaker)]
+    if subject in _GENERIC or subject in words_of("\n".join(said)):
+        return False
+    return _is_name(text, told)
 
 
 def _differs(text: str, quote: str, grounds: Grounds) -> bool:
@@ -332,7 +332,7 @@ def _is_name(text: str, quote: str) -> bool:
     name, verb, *_ = [*WORD.findall(text), "", ""]
     if marks_of(text).get(plain_word(name), False):
         return True
-    verbs = {*_VERBS_OF_NAMES, *re.findall(r"\bi ([\w’']+)", plain(quote))}
+    verbs = {*_VERBS_OF_NAMES, *re.findall(r"\bi ([\w’']+)", quote)}
     return name[:1].isupper() and verb.casefold() in verbs
 
 
