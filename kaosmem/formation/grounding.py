@@ -330,10 +330,8 @@ def _first_word(text: str) -> str:
 def _is_name(text: str, quote: str) -> bool:
     """Return whether a text begins with a name: it stands before a verb, as "I" does in the quote."""
     name, verb, *_ = [*WORD.findall(text), "", ""]
-    if marks_of(text).get(plain_word(name), False):
-        return True
     verbs = {*_VERBS_OF_NAMES, *re.findall(r"\bi ([\w’']+)", quote)}
-    return name[:1].isupper() and verb.casefold() in verbs
+    return marks_of(text).get(plain_word(name), False) or verb.casefold() in verbs
 
 
 def _is_said_day(

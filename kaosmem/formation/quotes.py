@@ -137,7 +137,7 @@ def is_asked_for(quote: str, text: str) -> bool:
         # If it names nothing, such as "Remember this:", it means the sentences beside it.
         beside = 0 if sentence[found.end() :].strip(" .!:;…。！") else 1
         asked += sentences[max(0, place - beside) : place + beside + 1]
-    return any(wanted in each or each in wanted for each in asked)
+    return any(wanted in each for each in asked)
 
 
 def is_quoted_in(fact: Item, messages: Iterable[Item]) -> bool:

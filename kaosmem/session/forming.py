@@ -93,11 +93,11 @@ class SectionFormation:
     def lasting(self, applied: Sequence[AppliedChange]) -> Iterator[AppliedChange]:
         """Yield the changes that are in the section: not those that others made first."""
         for each in applied:
-            if each.item.id in self._section:
-                is_lasting = each.change.action != "retire"
-            else:  # it was retired or evicted, a newer version has replaced it, or it was elsewhere
-                is_archived = self._section.archive.get(each.item.id) is not None
-                is_lasting = is_archived or each.item.section != self.name
+            is_live = each.item.id in self._section
+            if each.change.action == "retire":
+                is_lasting = not is_live
+            else:  # it may be evicted, or a newer version may have replaced it
+                is_lasting = is_live or self._section.archive.get(each.item.id) is not None
             if is_lasting:
                 yield each
 

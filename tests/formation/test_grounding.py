@@ -61,6 +61,7 @@ def test_what_the_source_says_passes(change):
         (replace(GOOD, text="Ann moved to Bergen in March 2023."), "number not in its sources"),
         (replace(GOOD, text="Ann pays 1,350 euros for rent."), "number not in its sources"),
         (replace(GOOD, valid_from="2024-03-17"), "date not in its sources"),
+        (replace(GOOD, valid_from="1999-05-06"), "date not in its sources"),
         (replace(GOOD, valid_from="in spring"), "date not in its sources"),
         (
             replace(GOOD, text="Ann does not like tea.", quote="I like tea"),
@@ -483,6 +484,13 @@ def test_somebody_asks_to_remember_in_many_languages(text, quote):
     change = ProposedChange(quote, quote, ("m1",))
     assert reason(change, item(text), explicit_only=True) == ""
     assert reason(change, item(f"{quote}."), explicit_only=True) == "nobody asked to remember it"
+
+
+@pytest.mark.parametrize("day", ["1999-06-03", "2023-12-28"])
+def test_a_day_of_the_past_is_said_with_its_year_unless_it_is_near(day):
+    said = item("I moved here on 3 June 1999. My cat came on 28 December.")
+    change = ProposedChange("Ann moved here.", "I moved here", ("m1",))
+    assert reason(replace(change, valid_from=day), said) == ""
 
 
 def test_the_words_of_one_speaker_are_no_fact_about_another():
