@@ -45,8 +45,7 @@ def doubt_about(
     >>> doubt_about(other, one, ProposedChange(other.text, "", ()), has_exact_key=True)
     'another speaker'
     """
-    is_of_model = live.role.casefold() == "assistant" and new.trust > live.trust
-    if new.role.casefold() != live.role.casefold() and not is_of_model:
+    if live.role.casefold() not in ("assistant", new.role.casefold()):
         return "another speaker"
     if new.trust < live.trust:
         return "lower trust"
