@@ -105,6 +105,8 @@ def is_run_of(procedure: Item, run: ProposedChange) -> bool:
     True
     >>> is_run_of(known, ProposedChange("Run the tests.\n1. build()", "", (), worked=True))
     False
+    >>> is_run_of(known, ProposedChange("Run the tests.", "", (), worked=False))
+    False
     """
     task, *steps = run.text.strip().split("\n")
     known_task, *known_steps = procedure.text.split("\n")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kaosmem.errors import InvalidArgumentError, SectionFullError
-from kaosmem.formation.changes import KINDS, UNUSABLE, AppliedChange, Draft, ProposedChange
+from kaosmem.formation.changes import UNUSABLE, AppliedChange, Draft, ProposedChange
 from kaosmem.formation.conflict import doubt_about, is_run_of
 from kaosmem.formation.grounding import Grounds, grounds_or_fault
 from kaosmem.formation.schedule import FormsFrom
@@ -64,7 +64,7 @@ class AppliedDraft:
     def apply(self, said: Sequence[Item]) -> None:
         """Check and apply all changes of the draft, which it took from these messages."""
         for change in self._draft.changes:
-            if change.kind in KINDS and change.kind not in (self._plan.kinds or KINDS):
+            if self._plan.kinds and change.kind not in self._plan.kinds:
                 continue  # another section is formed of it
             found = grounds_or_fault(change, said, explicit_only=self._plan.explicit_only)
             fault = found if isinstance(found, str) else self._apply(change, found)
