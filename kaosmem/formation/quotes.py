@@ -73,12 +73,12 @@ def has_words(quote: str) -> bool:
 
 @remembered(TEXTS_AT_ONCE)
 def own_words(text: str) -> str:
-    r"""Return the speaker's own words: no quoted lines, code and forwarded mails.
+    r"""Return the speaker's own words: no quoted lines, code, mails and texts to work on.
 
     >>> own_words("Please answer:\n> I live in Rome.\nFrom: Bob\nI live in Bonn.").strip()
     'Please answer:'
     """
-    return _FORWARDED.sub("", fence_free(text))
+    return _WORDS["material"].sub("", _FORWARDED.sub("", fence_free(text)))
 
 
 def unquoted(text: str) -> str:
