@@ -87,12 +87,11 @@ class AppliedDraft:
         live = None
         if change.key:
             live = self._section.keyed(change.key) or self._elsewhere.get(change.key)
-        is_late = live is not None and self._is_earlier(item, grounds, live)
         if change.action == "retire":
-            if live is None or live in self.retired or is_late:
+            if live is None or live in self.retired:
                 return "nothing to retire"
             return self._retire(change, item, live)
-        if is_late or self._is_known(item, grounds):
+        if self._is_known(item, grounds):
             return "nothing new"
         return self._add(change, item, grounds, live)
 
@@ -144,12 +143,6 @@ class AppliedDraft:
         if change.is_run:
             self._count(item.id, change, grounds)
         return ""
-
-    def _is_earlier(self, item: Item, grounds: Grounds, live: Item) -> bool:
-        """Return whether words without a time were said before a live item says that it began."""
-        if item.stated_from is not None or live.stated_from is None:
-            return False
-        return grounds.quoted.created_at < live.stated_from <= self._session.clock()
 
     def _count(self, item_id: str, change: ProposedChange, grounds: Grounds) -> None:
         """Count a run under the name of the message that states its outcome."""
