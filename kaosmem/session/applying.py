@@ -129,15 +129,15 @@ class AppliedDraft:
         doubt = self._doubt(change, item, live)
         if doubt:
             item = as_proposal(item, change.action, doubt)
-        self.items.append(item.id)
         if self._plan.review:
             let_wait(self._session, item)
+            self.items.append(item.id)
             return ""
         try:
             self._section.add(item)
         except SectionFullError:
-            self.items.pop()
             return "no room in the section"
+        self.items.append(item.id)
         self._known[_said_by(item)] = item.id
         self.applied.append(AppliedChange(change, item))
         if change.is_run:
