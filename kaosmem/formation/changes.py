@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from kaosmem.errors import MissingFileError
 from kaosmem.names import shown
@@ -16,8 +16,8 @@ from kaosmem.types.items import Item
 Action: TypeAlias = Literal["add", "update", "retire"]
 Kind: TypeAlias = Literal["semantic", "episodic", "procedural"]
 
-ACTIONS = ("add", "update", "retire")
-KINDS = ("semantic", "episodic", "procedural")
+ACTIONS: tuple[Action, ...] = get_args(Action)
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 NOT_PEOPLE = frozenset(("", "assistant", "system", "tool", "summary"))
 """Roles whose texts are no words of a person. A document has none, and so no speaker."""

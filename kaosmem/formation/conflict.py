@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from kaosmem.formation.changes import ProposedChange
-from kaosmem.formation.grounding import patterns, unknown_marks
+from kaosmem.formation.grounding import unknown_marks
+from kaosmem.formation.quotes import patterns
 from kaosmem.language.analysis import analyze
 from kaosmem.language.keys import key_words
 from kaosmem.language.marks import words_of
@@ -44,8 +45,7 @@ def doubt_about(
     >>> doubt_about(other, one, ProposedChange(other.text, "", ()), has_exact_key=True)
     'another speaker'
     """
-    is_of_model = live.role.casefold() == "assistant" and new.trust > live.trust
-    if new.role.casefold() != live.role.casefold() and not is_of_model:
+    if live.role.casefold() not in ("assistant", new.role.casefold()):
         return "another speaker"
     if new.trust < live.trust:
         return "lower trust"
@@ -53,18 +53,20 @@ def doubt_about(
     has_one_time = (new.stated_from is None) != (live.stated_from is None)
     if has_one_time and is_before:
         return "no clear time"
-    if change.action != "retire":
-        if has_exact_key or _shares_subject(new.text, live):
-            return ""
-        return "no word in common"
-    if is_before:
+    is_end = change.action == "retire"
+    if is_end and is_before:
         return "told before it began"
-    if not (has_exact_key or _shares_subject(change.quote, live)):
+    if not (has_exact_key or _shares_subject(change.quote if is_end else new.text, live)):
         return "no word in common"
-    if any(unknown_marks(change.quote, words_of(live.text))):
+    return _doubt_about_end(change.quote, live) if is_end else ""
+
+
+def _doubt_about_end(quote: str, live: Item) -> str:
+    """Return why it is not clear that a quote ends a live item, "" if it is clear."""
+    if any(unknown_marks(quote, words_of(live.text))):
         return "another name"
     words = patterns("statements")
-    if not any(words[name].search(change.quote) for name in ("ending", "over")):
+    if not any(words[name].search(quote) for name in ("ending", "over")):
         return "no word that it is over"
     return ""
 
@@ -102,6 +104,8 @@ def is_run_of(procedure: Item, run: ProposedChange) -> bool:
     >>> is_run_of(known, ProposedChange("Please run all tests\n1. build()", "", (), worked=False))
     True
     >>> is_run_of(known, ProposedChange("Run the tests.\n1. build()", "", (), worked=True))
+    False
+    >>> is_run_of(known, ProposedChange("Run the tests.", "", (), worked=False))
     False
     """
     task, *steps = run.text.strip().split("\n")

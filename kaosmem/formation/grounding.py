@@ -7,19 +7,26 @@ reason of a refusal. The reasons are short and fixed, so that they can be counte
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from itertools import chain
 
 from kaosmem.formation.changes import ACTIONS, KINDS, NOT_PEOPLE, ProposedChange
+from kaosmem.formation.quotes import (
+    TEXTS_AT_ONCE,
+    clause_of,
+    has_words,
+    is_asked_for,
+    is_passed_on,
+    patterns,
+    plain,
+    text_before,
+)
 from kaosmem.language.analysis import STOP_WORDS, analyze
 from kaosmem.language.credentials import without_credentials
-from kaosmem.language.marks import UNSPACED, WORD, marks_of, parts_of, plain_word, words_of
-from kaosmem.language.rules import expanded, fence_free, plain_rules_in, rules_in
-from kaosmem.language.sentences import sentences_in
-from kaosmem.language.tables import toml_table
+from kaosmem.language.marks import UNSPACED, WORD, marks_of, plain_word, words_of
+from kaosmem.language.rules import plain_rules_in, rules_in
 from kaosmem.memos import remembered
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
@@ -27,13 +34,8 @@ from kaosmem.types.versions import day_text
 
 MAX_TEXT_CHARS = 600
 """A longer statement says too many things."""
-_MAX_SENTENCE_CHARS = 4_000
-"""A sentence begins at most so far before a quote, so that no change reads all of a long text."""
-_LEAST_QUOTE_WORDS = 2
 _LEAST_SHARE = 0.5
 """At least this share of the meaning words of a statement stand in its sources."""
-
-
 _GENERIC_WORDS = """
     user users user's assistant speaker customer they he she it we you i the this that these those
     her his their its our my your who someone somebody everyone people person team
@@ -48,40 +50,11 @@ _FRAME_WORDS = """
 """
 _FRAME = frozenset(analyze(_FRAME_WORDS + _GENERIC_WORDS))
 """Terms by which a statement reports what was said, in other words than the speaker's."""
-_FORWARDED = re.compile(
-    r"^(?:From|Von|De): \S.*\Z|^-{2,} ?(?:Forwarded|Original) .*\Z|^On [^\n]{5,80} wrote:.*\Z",
-    re.DOTALL | re.MULTILINE,
-)
-_QUOTED = re.compile(
-    r"""(?:(?<=[\s(])|^)["“](?:[^"“”\s]++[ \t]++){2,}+[^"“”\n]*+["”]""", re.MULTILINE
-)
-"""Words of somebody, three or more. A quoted name or prefix belongs to its sentence.
-
-Each part of the pattern takes all that it can, so that the time is linear.
-"""
 _VERBS_OF_NAMES = frozenset(("is", "isn't", "isn’t", "was", "wasn't", "wasn’t", "does", "doesn't"))
-_SPACES = re.compile(r"\s+")
-_TEXTS_AT_ONCE = 16
-"""The changes of one message ask the same of its text. It is read once for all of them."""
 _LETTERS_WITHOUT_NAMES = re.compile(
     r"[\u30a1-\u30fa\u3400-\u9fff々]|[\u0590-\u085f\u0900-\u0963\u0966-\u0dff]+|[\uac00-\ud7a3]+"
 )
 """A word in a script without capitals: a character of Chinese, or a syllable of katakana."""
-_QUOTES = str.maketrans("‘’“”«»", '\'\'""""')
-
-
-@cache
-def patterns(name: str) -> Mapping[str, re.Pattern[str]]:
-    """Return the patterns of a file in `kaosmem/formation/patterns`, by name, in their order.
-
-    Letters of both cases match, and `^` and `$` match at lines. A line break in a pattern, with the
-    spaces after it, does not count.
-    """
-    table = toml_table("patterns", f"{name}.toml", package="kaosmem.formation")
-    flags = re.IGNORECASE | re.MULTILINE
-    return {key: re.compile(expanded(pattern, {}), flags) for key, pattern in table.items()}
-
-
 _WORDS = patterns("statements")
 
 
@@ -110,18 +83,26 @@ class Grounds:
     @property
     def text(self) -> str:
         """Return all that the sources say, with their speakers and days."""
-        said = []
-        for item in self.items:
-            day = item.valid_from
-            said.append(f"{item.role} {day_text(day)} {day.date()}: {item.text}")
-        return "\n".join(said)
+        return "\n".join([self.frame, *(item.text for item in self.items)])
+
+    @property
+    def frame(self) -> str:
+        """Return the speakers and the days of the sources."""
+        days = [f"{day_text(item.valid_from)} {item.valid_from.date()}" for item in self.items]
+        return "\n".join([*(item.role for item in self.items), *days])
 
 
-def find_grounds(change: ProposedChange, said: Iterable[Item]) -> Grounds | str:
-    """Return the sources of a change, or the reason why it has none.
+def grounds_or_fault(
+    change: ProposedChange,
+    said: Iterable[Item],
+    *,
+    explicit_only: bool,
+) -> Grounds | str:
+    """Return the sources of a change if they say it, else the reason to refuse it.
 
     Args:
         said: The items that the former was given.
+        explicit_only: Refuse all that nobody asked to remember.
     """
     if change.action not in ACTIONS or change.kind not in KINDS:
         return "unknown action or kind"
@@ -131,29 +112,20 @@ def find_grounds(change: ProposedChange, said: Iterable[Item]) -> Grounds | str:
     quote = plain(change.quote)
     for item in sources:
         text = plain(item.text)
-        if quote in text and (quote == text or _has_words(quote)):
-            return Grounds(sources, item)
+        if quote in text and (quote == text or has_words(quote)):
+            grounds = Grounds(sources, item)
+            faults = _faults(change, grounds, explicit_only=explicit_only)
+            return next(faults, grounds)
     return "quote not in its sources"
 
 
-def _has_words(quote: str) -> bool:
-    """Return whether a quote has two words. Two characters of a script without spaces are one."""
-    words = WORD.findall(quote)
-    unspaced = UNSPACED.findall(quote)
-    return len(words) - len(unspaced) // 2 >= _LEAST_QUOTE_WORDS
-
-
-def faults_of(
+def _faults(
     change: ProposedChange,
     grounds: Grounds,
     *,
     explicit_only: bool,
 ) -> Iterator[str]:
-    """Yield the reasons to refuse a change that has sources, none if its sources say it.
-
-    Args:
-        explicit_only: Refuse all that nobody asked to remember.
-    """
+    """Yield the reasons to refuse a change that has sources, none if its sources say it."""
     text = change.text.strip()
     if not 0 < len(text) <= MAX_TEXT_CHARS:
         yield "no text, or too long"
@@ -163,7 +135,7 @@ def faults_of(
     is_of_people = grounds.are_of_people
     if not is_of_people and any(chain(rules_in(stated), plain_rules_in(stated))):
         yield "rule of a text of low trust"
-    if is_of_people and _is_of_others(plain(change.quote), grounds.quoted.text):
+    if is_of_people and is_passed_on(plain(change.quote), grounds.quoted.text):
         yield "words of somebody else"
     if explicit_only and not (is_of_people and is_asked_for(change.quote, grounds.quoted.text)):
         yield "nobody asked to remember it"
@@ -188,17 +160,17 @@ def _unsaid(
         yield "date not in its sources"
     if change.kind == "semantic" and change.action != "retire":
         yield from _misread(text, change.quote, grounds)
-    if change.is_run and change.worked and _WORDS["negation"].search(change.quote):
+    if change.worked and _WORDS["negation"].search(change.quote):
         yield "negation not as in its quote"
     terms = {*analyze(without_speaker)} - _FRAME
     shared = terms & _terms_of(said)
-    in_quote = shared.intersection(analyze(f"{grounds.quoted.role} {change.quote}"))
-    is_apart = bool(terms) and not (in_quote or change.is_run)
+    in_quote = shared.intersection(analyze(change.quote))
+    is_apart = not (in_quote or change.is_run)
     if is_apart or len(shared) < _LEAST_SHARE * len(terms):
         yield "not what its sources say"
 
 
-@remembered(_TEXTS_AT_ONCE)
+@remembered(TEXTS_AT_ONCE)
 def _terms_of(text: str) -> frozenset[str]:
     return frozenset(analyze(text))
 
@@ -207,9 +179,6 @@ def unknown_marks(text: str, known: Set[str]) -> Iterator[str]:
     """Yield a reason for each number, name and address of a text that is not among known words."""
     for mark, is_sure in marks_of(text).items():
         if not is_sure or mark in known or mark in _GENERIC:
-            continue
-        parts = {*parts_of(mark)}
-        if len(parts) > 1 and parts <= known:
             continue
         if any(map(str.isdigit, mark)):
             yield "number not in its sources"
@@ -223,11 +192,8 @@ def _has_unknown_words(text: str, said: str) -> bool:
     Any of them may be a name. A word of another form, which has two or three letters in a row in
     common with one of the sources, is known.
     """
-    words = _LETTERS_WITHOUT_NAMES.findall(text)
-    if not words:
-        return False
     known = _LETTERS_WITHOUT_NAMES.findall(said)
-    for word in words:
+    for word in _LETTERS_WITHOUT_NAMES.findall(text):
         run = 3
         if word[0] >= "\uac00":  # from here, a letter is a syllable of Korean
             run = 2
@@ -238,32 +204,6 @@ def _has_unknown_words(text: str, said: str) -> bool:
         if not any(part in each for part in parts for each in known):
             return True
     return False
-
-
-@remembered(_TEXTS_AT_ONCE)
-def own_words(text: str) -> str:
-    r"""Return the speaker's own words: no quoted lines, code and forwarded mails.
-
-    >>> own_words("Please answer:\n> I live in Rome.\nFrom: Bob\nI live in Bonn.").strip()
-    'Please answer:'
-    """
-    return _FORWARDED.sub("", fence_free(text))
-
-
-def unquoted(text: str) -> str:
-    """Return a text without the sentences in quotation marks."""
-    return _QUOTED.sub("\n", text)
-
-
-def _is_of_others(quote: str, text: str) -> bool:
-    """Return whether a quote stands only in words that its speaker passes on."""
-    return quote not in plain(own_words(text)) or any(quote in each for each in _passed_on(text))
-
-
-@remembered(_TEXTS_AT_ONCE)
-def _passed_on(text: str) -> Sequence[str]:
-    """Return the plain sentences in quotation marks among the speaker's own words."""
-    return [*map(plain, _QUOTED.findall(own_words(text)))]
 
 
 def _misread(
@@ -286,13 +226,15 @@ def _misread(
         yield "a wish, no fact"
     if _is_over(text, clause):
         yield "over, no fact of now"
-    sentence = _WORDS["sentence_end"].split(_before(source, source.find(quote)))[-1]
+    begin = source.find(quote)
+    sentence = _WORDS["sentence_end"].split(text_before(source, begin))[-1]
     told = f"{sentence}{quote}"
     if _WORDS["condition"].search(clause) or _WORDS["supposed"].match(told):
         yield "question or condition, no statement"
     reporters = _WORDS["report"].findall(sentence)
     is_reported = bool(reporters) and reporters[-1] not in text
-    if is_reported or _is_of_other(stated, told, grounds):
+    is_of_other = _is_of_other(stated, told, grounds)
+    if is_reported or is_of_other or _WORDS["report_after"].match(source, begin):
         yield "words of somebody else"
 
 
@@ -331,45 +273,45 @@ def _is_of_other(
 ) -> bool:
     """Return whether a fact and the sentence of its quote tell of different people.
 
-    A sentence in the first person is about its speaker: the fact may not begin with another speaker
-    of the sources, or with a name that the speaker has never said. A fact about the speaker may not
-    come from a sentence about somebody else.
-
     Args:
-        told: The sentence of the quote up to its end.
+        told: The sentence of the quote up to its end, plain.
     """
-    speaker = grounds.quoted.role
-    own = _GENERIC | words_of(speaker)
-    subject = _first_word(text)
-    told = plain(told)
     if _WORDS["first_person"].search(_WORDS["other_person"].sub("", told)):
-        said = [item.text for item in grounds.items if item.role == speaker]
-        others = {item.role.casefold() for item in grounds.items} - {speaker.casefold()}
-        if subject in others:
-            return True
-        if subject in own or subject in words_of("\n".join(said)):
-            return False
-        return _is_name(text, told)
-    if subject not in own and not _WORDS["speaker_words"].search(text):
+        return _names_another(text, told, grounds)
+    own = _GENERIC | words_of(grounds.quoted.role)
+    if _first_word(text) not in own and not _WORDS["speaker_words"].search(text):
         return False
     text = plain(text)
     other = _WORDS["other_person"].search(told)
     if other is not None:
         return not any(word in text for word in other.groups() if word)
     first = _first_word(told)
-    if not marks_of(grounds.quoted.text).get(first, False) or first[0].isdigit():
+    if _WORDS["own_beginning"].match(told) or not marks_of(grounds.quoted.text).get(first, False):
         return False
     return first not in own and first not in words_of(text)
+
+
+def _names_another(text: str, told: str, grounds: Grounds) -> bool:
+    """Return whether a fact from the first person begins with somebody else.
+
+    This is another speaker of the sources, or a name that the speaker has never said.
+    """
+    speaker = grounds.quoted.role
+    subject = _first_word(text)
+    if subject in {item.role.casefold() for item in grounds.items if item.role != speaker}:
+        return True
+    said = [speaker, *(item.text for item in grounds.items if item.role == speaker)]
+    if subject in _GENERIC or subject in words_of("\n".join(said)):
+        return False
+    return _is_name(text, told)
 
 
 def _differs(text: str, quote: str, grounds: Grounds) -> bool:
     """Return whether a fact and its quote have numbers, or names, and none in common.
 
-    Those of the day and the speaker are no values.
+    Those of the days and the speakers are no values.
     """
-    aside = set(words_of(grounds.quoted.role)).union(_GENERIC)
-    for item in grounds.items:
-        aside |= words_of(f"{day_text(item.valid_from)} {item.valid_from.date()}")
+    aside = _GENERIC | words_of(grounds.frame)
     stated = [mark for mark, is_sure in marks_of(text).items() if is_sure and mark not in aside]
     quoted = marks_of(quote).keys() - aside
     for is_number in (True, False):
@@ -388,66 +330,8 @@ def _first_word(text: str) -> str:
 def _is_name(text: str, quote: str) -> bool:
     """Return whether a text begins with a name: it stands before a verb, as "I" does in the quote."""
     name, verb, *_ = [*WORD.findall(text), "", ""]
-    if marks_of(text).get(plain_word(name), False):
-        return True
-    verbs = {*_VERBS_OF_NAMES, *re.findall(r"\bi ([\w’']+)", plain(quote))}
-    return name[:1].isupper() and verb.casefold() in verbs
-
-
-def clause_of(quote: str, text: str) -> str:
-    """Return the clause of a text around a quote. Both are plain (see `plain`).
-
-    >>> clause_of("like tea", "i have time. i don't like tea, but coffee.")
-    "i don't like tea,"
-    """
-    begin = text.find(quote)
-    clause_end = _WORDS["clause_end"]
-    head = clause_end.split(_before(text, begin))[-1]
-    stop = clause_end.search(text, begin + len(quote) - 1)
-    if stop is None:
-        return (head + text[begin:]).strip()
-    return (head + text[begin : stop.end()]).strip()
-
-
-def _before(text: str, end: int) -> str:
-    """Return what stands before a place in a text, as far back as a sentence may begin."""
-    return text[max(0, end - _MAX_SENTENCE_CHARS) : end]
-
-
-def is_asked_for(quote: str, text: str) -> bool:
-    """Return whether a text asks to remember the sentence that a quote stands in.
-
-    >>> text = "I live in Oslo. I prefer tea. Remember that. Keep in mind that I am vegan."
-    >>> [is_asked_for(part, text) for part in ("I live in Oslo", "I prefer tea", "I am vegan")]
-    [False, True, True]
-    """
-    wanted = plain(quote)
-    sentences = [plain(sentence) for sentence in sentences_in(text) if sentence.strip()]
-    asked = []
-    for place, sentence in enumerate(sentences):
-        found = _WORDS["asked"].search(sentence)
-        if found is None:
-            continue
-        # If it names nothing, such as "Remember this:", it means the sentences beside it.
-        beside = 0 if sentence[found.end() :].strip(" .!:;…。！") else 1
-        asked += sentences[max(0, place - beside) : place + beside + 1]
-    return any(wanted in each or each in wanted for each in asked)
-
-
-@remembered(_TEXTS_AT_ONCE)
-def plain(text: str) -> str:
-    """Return a text with single spaces, in lower case and with plain quotation marks.
-
-    >>> plain("She  said “Yes”")
-    'she said "yes"'
-    """
-    return _SPACES.sub(" ", text.translate(_QUOTES)).strip().casefold()
-
-
-def is_quoted_in(fact: Item, messages: Iterable[Item]) -> bool:
-    """Return whether a message still has the quote that a fact was formed from."""
-    quote = plain(str(fact.metadata.get("quote", "")))
-    return any(quote in plain(message.text) for message in messages)
+    verbs = {*_VERBS_OF_NAMES, *re.findall(r"\bi ([\w’']+)", quote)}
+    return marks_of(text).get(plain_word(name), False) or verb.casefold() in verbs
 
 
 def _is_said_day(

@@ -118,14 +118,7 @@ class LLMFormer:
     async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
         """Return the changes that the model proposes for the first batch of messages."""
         batch = self._fitting(said, self._batch) or said[:1]  # a larger message stands alone
-        keyed = [item for item in reversed(known) if item.key is not None]
-        newest = self._fitting(keyed, self._batch // _KNOWN_SHARE)
-        material = json_text(
-            {
-                "known": [{"key": item.key, "text": item.text} for item in newest],
-                "messages": [_message(number, item) for number, item in enumerate(batch, 1)],
-            }
-        )
+        material = self._material(batch, known)
         spent: list[int] = []
 
         def request(fault: str) -> Sequence[ChatMessage]:
@@ -149,6 +142,17 @@ class LLMFormer:
             except (ValidationError, KeyError):
                 faults.append(UNUSABLE)
         return Draft(changes, len(batch), faults, spent=sum(spent))
+
+    def _material(self, batch: Sequence[Item], known: Sequence[Item]) -> str:
+        """Return a batch and the newest known facts as the model sees them."""
+        keyed = [item for item in reversed(known) if item.key is not None]
+        newest = self._fitting(keyed, self._batch // _KNOWN_SHARE)
+        return json_text(
+            {
+                "known": [{"key": item.key, "text": item.text} for item in newest],
+                "messages": [_message(number, item) for number, item in enumerate(batch, 1)],
+            }
+        )
 
     def _fitting(self, items: Sequence[Item], tokens: int) -> Sequence[Item]:
         """Return the first items whose texts have so many tokens together."""

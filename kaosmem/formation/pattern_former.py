@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formation.changes import NOT_PEOPLE, Action, Draft, Kind, ProposedChange, text_of
-from kaosmem.formation.grounding import own_words, unquoted
+from kaosmem.formation.quotes import own_words, unquoted
 from kaosmem.language.rules import MAX_RULE_CHARS, expanded, plain_rules_in
 from kaosmem.language.sentences import sentences_in
 from kaosmem.types.content import Trust

@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import TypeVar
 
 from kaosmem.formation.changes import Draft, ProposedChange
-from kaosmem.formation.grounding import MAX_TEXT_CHARS, patterns
+from kaosmem.formation.grounding import MAX_TEXT_CHARS
+from kaosmem.formation.quotes import patterns
 from kaosmem.language.sentences import sentences_in
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock, block_text
 from kaosmem.types.items import Item

@@ -94,8 +94,7 @@ class FactShelf:
 
     async def near(self, said: Sequence[Item]) -> list[Item]:
         """Return the facts that have words of some messages, as items. A former may know them."""
-        words = "\n".join(item.text for item in said)[-_MOST_CHARS:]
-        return [self._item(fact) for fact in await self._found(words)]
+        return await self._near("\n".join(item.text for item in said)[-_MOST_CHARS:])
 
     async def current(self, key: str) -> Item | None:
         """Return the newest fact of a key as an item, None without one that goes on."""
@@ -115,22 +114,16 @@ class FactShelf:
 
     async def _is_said(self, item: Item, own: Container[str]) -> bool:
         """Return whether another session has the same words of the same speaker under the same key."""
-        if item.key is not None:
-            live = await self.current(item.key)
-            known = [live] if live else []
-        else:
-            known = [self._item(fact) for fact in await self._found(item.text)]
-        return any(
-            (fact.role, fact.text, fact.key) == (item.role, item.text, item.key)
-            for fact in known
-            if fact.id not in own
-        )
+        for fact in await self._near(item.text):
+            is_same = (fact.role, fact.text, fact.key) == (item.role, item.text, item.key)
+            if is_same and fact.id not in own:
+                return True
+        return False
 
-    async def _found(self, words: str) -> list[Any]:
-        found: list[Any] = await self.store.search(
-            self.agent_id, words, self.namespace, limit=_MOST_FACTS
-        )
-        return found
+    async def _near(self, words: str) -> list[Item]:
+        """Return the facts that match some words, as items."""
+        found = await self.store.search(self.agent_id, words, self.namespace, limit=_MOST_FACTS)
+        return [self._item(fact) for fact in found]
 
     async def _delete(self, facts: Sequence[Any]) -> None:
         for fact in facts:

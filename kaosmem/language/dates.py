@@ -2,6 +2,7 @@
 
 The words of a language stand in `time_words/LANGUAGE.toml`. A file has these tables:
 
+- `since` is a list of words after which a time is the beginning of a longer one.
 - `previous`, `first` and `ever` are lists of words that ask about the past, by the versions that
   they ask for. `*` stands for any letters, as in "previous*".
 - `before` and `after` are lists of words for the time before a date, and from it on, if the date
@@ -30,7 +31,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kaosmem.arguments import Clock
 from kaosmem.language.scripts import MARKS, UNSPACED, fold_script
-from kaosmem.language.written_dates import TIME_WORDS, WrittenDate, date_reader
+from kaosmem.language.written_dates import TIME_WORDS, WrittenDate, date_reader, is_since
 from kaosmem.types.items import Item
 from kaosmem.types.versions import Version
 
@@ -111,14 +112,18 @@ def periods_in(text: str, clock: Clock) -> tuple[Period, ...]:
         each for each in _SENTENCE_END.split(text) if each.rstrip().endswith(_QUESTION_MARKS)
     ]
     known = _phrases(text.isascii())
-    phrases = known.pattern.findall(" ".join(questions) or text)
+    asked = " ".join(questions) or text
+    phrases = [*known.pattern.finditer(asked)]
     if not phrases:
         return ()
     today = clock().date()
     found: list[Period] = []
     for phrase in phrases:
         with suppress(OverflowError):
-            found.append(known.period(phrase, today))
+            period = known.period(phrase[0], today)
+            if is_since(asked, phrase.start()):
+                period = Period(period.first, max(period.last, today))
+            found.append(period)
     return tuple(dict.fromkeys(found))
 
 
@@ -337,8 +342,10 @@ def _whole(pattern: str) -> str:
 
 
 def _period(written: WrittenDate) -> Period:
-    """Return the first and last day of a date, a month or a year."""
-    year, month, day, _ = written
+    """Return the first and last day of a date, a month or a year. "Since" has no last day."""
+    year, month, day, _, is_open = written
+    if is_open:
+        return Period(written.first, date.max)
     if day:
         return Period(written.first, written.first)
     if month in (0, 12):

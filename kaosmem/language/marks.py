@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from kaosmem.language.analysis import STOP_WORDS
 from kaosmem.memos import remembered
@@ -19,6 +19,7 @@ AFTER_A_NAME = re.compile(
 )
 """A word after a sentence's first word by which that word is taken for a name."""
 _DIGIT = re.compile(r"\d")
+_JOINT = re.compile(r"\W+")
 _ADDRESS = re.compile(r"\w[@.:]\w")
 _GROUPS = re.compile(r"(?<=\d)[,'’\u00a0\u202f](?=\d{3}\b)")
 _POSSESSIVE = re.compile(r"['’]s?$")
@@ -59,20 +60,16 @@ def marks_of(text: str) -> Mapping[str, bool]:
 
 @remembered(16)
 def words_of(text: str) -> frozenset[str]:
-    """Return the words of a text, whole and in their parts, as `marks_of` writes them."""
-    found = set()
+    """Return the words of a text, whole and in their parts, as `marks_of` writes them.
+
+    The parts of a date in digits have no leading zeros.
+    """
+    found: set[str] = set()
     for word in WORD.findall(_GROUPS.sub("", text)):
         plain = plain_word(word)
-        found.add(plain)
-        found.update(parts_of(plain))
+        parts = [part.lstrip("0") for part in _JOINT.split(plain)]
+        found.update((plain, *filter(None, parts)))
     return frozenset(found)
-
-
-def parts_of(word: str) -> Iterator[str]:
-    """Yield the parts of a compound, such as a date in digits, without leading zeros."""
-    for part in re.split(r"[^\w]+", word):
-        if part.lstrip("0"):
-            yield part.lstrip("0")
 
 
 def plain_word(word: str) -> str:

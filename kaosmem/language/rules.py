@@ -23,7 +23,7 @@ In a string of several lines, line breaks and the spaces at the beginning of a l
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
@@ -77,21 +77,20 @@ def rules_in(text: str) -> Iterator[str]:
     >>> list(rules_in("## Rules\n- English alone\n- short answers"))
     ['- English alone', '- short answers']
     """
-    recogniser = _recogniser()
     is_listed = False
     for sentence, begins_line in _sentences(fence_free(text)):
         is_item = _BULLET.match(sentence) is not None
         if begins_line and not is_item:
             is_listed = False
         plain = _plain(sentence)
-        if recogniser.is_heading(plain):
+        if _headings().match(plain):
             is_listed = True
         elif len(sentence) > MAX_RULE_CHARS:
             continue
         elif sentence.endswith(_QUESTION_ENDS):
-            if recogniser.is_polite_question(plain):
+            if _polite_questions().match(plain):
                 yield sentence
-        elif (is_listed and is_item) or recogniser.is_rule(plain):
+        elif (is_listed and is_item) or _is_rule(plain):
             yield sentence
 
 
@@ -185,43 +184,21 @@ class _Language:
         return _matcher(self.patterns.get("exceptions", ()))
 
 
-class _Recogniser:
-    """Recognises rules in a user's own words, language by language."""
+def _is_rule(plain: str) -> bool:
+    """Return whether a sentence is a rule without its marks, polite words or label."""
+    bare = _courtesies().sub("", plain)
+    unlabelled = _labels().sub("", bare)
+    return any(map(_holds, dict.fromkeys((plain, bare, unlabelled))))
 
-    def __init__(self, languages: Iterable[_Language]) -> None:
-        self._languages = list(languages)
-        self._polite_questions = _joined(self._all("polite_questions"))
-        self._headings = _joined(self._all("headings"))
-        labels = "|".join([_CAPITALS, *self._all("labels")])
-        self._labels = re.compile(rf"^(?:{labels})\s*[:：]\s*(?=\S)", re.IGNORECASE)
-        courtesies = "|".join(self._all("courtesies"))
-        self._courtesies = re.compile(rf"^(?:{courtesies})+", re.IGNORECASE)
 
-    def _all(self, name: str) -> list[str]:
-        return [each for one in self._languages for each in one.patterns.get(name, ())]
-
-    def is_heading(self, plain: str) -> bool:
-        """Return whether a line without its marks is the heading of a list of rules."""
-        return self._headings.match(plain) is not None
-
-    def is_polite_question(self, plain: str) -> bool:
-        """Return whether a question asks for the same act each time."""
-        return self._polite_questions.match(plain) is not None
-
-    def is_rule(self, plain: str) -> bool:
-        """Return whether a sentence is a rule without its marks, polite words or label."""
-        bare = self._courtesies.sub("", plain)
-        unlabelled = self._labels.sub("", bare)
-        return any(map(self._holds, dict.fromkeys((plain, bare, unlabelled))))
-
-    def _holds(self, sentence: str) -> bool:
-        is_latin = _LATIN.fullmatch(sentence) is not None
-        for language in self._languages:
-            if is_latin and not language.has_latin_letters:
-                continue
-            if language.rules.match(sentence) and not language.exceptions.match(sentence):
-                return True
-        return False
+def _holds(sentence: str) -> bool:
+    is_latin = _LATIN.fullmatch(sentence) is not None
+    for language in _languages().values():
+        if is_latin and not language.has_latin_letters:
+            continue
+        if language.rules.match(sentence) and not language.exceptions.match(sentence):
+            return True
+    return False
 
 
 @cache
@@ -250,15 +227,35 @@ def expanded(pattern: str, parts: Mapping[str, str]) -> str:
     return _PART.sub(lambda name: expanded(parts[name[1]], parts), unbroken)
 
 
+def _all(name: str) -> list[str]:
+    """Return the patterns of one list in all languages."""
+    return [each for one in _languages().values() for each in one.patterns.get(name, ())]
+
+
 @cache
-def _recogniser() -> _Recogniser:
-    return _Recogniser(_languages().values())
+def _headings() -> re.Pattern[str]:
+    return _joined(_all("headings"))
+
+
+@cache
+def _polite_questions() -> re.Pattern[str]:
+    return _joined(_all("polite_questions"))
+
+
+@cache
+def _courtesies() -> re.Pattern[str]:
+    return re.compile(rf"^(?:{'|'.join(_all('courtesies'))})+", re.IGNORECASE)
+
+
+@cache
+def _labels() -> re.Pattern[str]:
+    labels = "|".join([_CAPITALS, *_all("labels")])
+    return re.compile(rf"^(?:{labels})\s*[:：]\s*(?=\S)", re.IGNORECASE)
 
 
 @cache
 def _plain_rules() -> _Matcher:
-    known = _languages().values()
-    return _matcher([each for one in known for each in one.patterns.get("plain", ())])
+    return _matcher(_all("plain"))
 
 
 def _matcher(patterns: Sequence[str]) -> _Matcher:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 from kaosmem.language.scripts import MARKS, fold_script
@@ -32,18 +33,24 @@ _JOINING = frozenset(("", "of", "de", "del"))
 """Words between those of a date: "8 de mayo de 2024"."""
 _MOST_BEFORE = 28
 """The day and the month stand among so many characters before the year."""
+_SINCE_WORDS = "|".join(
+    chain.from_iterable(words.get("since", ()) for words in TIME_WORDS.values())
+)
+_SINCE = re.compile(rf"\b(?:{_SINCE_WORDS})\b(?:[^.,;:?!]|\d\.)*$", re.IGNORECASE)
 
 
 class WrittenDate(NamedTuple):
     """A day, a month (its day is 0) or a year (its month is 0, too).
 
     is_iso: Whether it is written as 2024-05-08 or 2024-05.
+    is_open: Whether a word such as "since" stands before it.
     """
 
     year: int
     month: int
     day: int
     is_iso: bool
+    is_open: bool
 
     @property
     def exists(self) -> bool:
@@ -111,7 +118,7 @@ class DateReader:
                 month, day = int(iso[1]), int(iso[2] or 0)
             else:
                 month, day = self._month_and_day(before)
-        found = WrittenDate(int(year[0]), month, day, is_iso)
+        found = WrittenDate(int(year[0]), month, day, is_iso, is_since(text, start))
         return found if found.exists else None
 
     def _month_and_day(self, before: str) -> tuple[int, int]:
@@ -142,6 +149,11 @@ class DateReader:
         if beginning:
             return self._beginnings[beginning[0]]
         return 0
+
+
+def is_since(text: str, end: int) -> bool:
+    """Return whether a word such as "since" stands before a time, in the same clause."""
+    return _SINCE.search(text, max(0, end - _MOST_BEFORE), end) is not None
 
 
 def _day(word: str) -> int:

@@ -42,16 +42,16 @@ async def deliver(
             await shelf.erase((item,))
         elif known.get(item.id) == AWAITED and PROPOSAL not in item.metadata:
             saved.append(item)
-            await shelf.put(item, await _said_at(session, item), own=known)
-    for item in [*section]:
-        updated = section.held.updated.get(section.held.ordinals.get(item.id, -1), 0)
+    for item in section:
+        updated = section.held.updated.get(section.held.ordinals[item.id], 0)
         is_on_shelf = item.metadata.get(SHELF) == shelf.name and PROPOSAL not in item.metadata
         if is_on_shelf and known.get(item.id) != updated:
-            # A person has corrected or accepted an updated one: it holds from now on.
-            said_at = None if updated else await _said_at(session, item)
             saved.append(item)
-            await shelf.put(item, said_at, own=known)
             shelved[item.id] = updated
+    for item in saved:
+        # A person has corrected or accepted an updated one: it holds from now on.
+        said_at = None if shelved[item.id] else await _said_at(session, item)
+        await shelf.put(item, said_at, own=known)
     formation = Form(name, shelved=[*shelved.items()])
     section.form(formation.without(session.saver.forgotten))
     return saved

@@ -42,7 +42,7 @@ class Formations:
         """Return the formation of one section.
 
         Args:
-            former: A plan, or a former for the sections of the section's own plan.
+            former: A plan, or a former for the messages.
 
         Raises:
             InvalidArgumentError: If the section cannot be formed.
@@ -50,11 +50,7 @@ class Formations:
         """
         from kaosmem.session.forming import SectionFormation  # few sessions need it
 
-        if isinstance(former, FormsFrom):
-            plan = former
-        else:
-            own = self._session.section(section).spec.forms_from
-            plan = FormsFrom(former, own.sections) if own else FormsFrom(former)
+        plan = former if isinstance(former, FormsFrom) else FormsFrom(former)
         return SectionFormation(self._session, section, plan)
 
     async def form(

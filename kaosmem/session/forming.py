@@ -2,57 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
-from kaosmem.errors import InvalidArgumentError, SectionFullError
-from kaosmem.formation.changes import (
-    KINDS,
-    NOT_PEOPLE,
-    UNUSABLE,
-    AppliedChange,
-    Draft,
-    ProposedChange,
-)
-from kaosmem.formation.conflict import doubt_about, is_run_of
-from kaosmem.formation.grounding import Grounds, faults_of, find_grounds
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.formation.changes import NOT_PEOPLE, AppliedChange, Draft
 from kaosmem.formation.schedule import FormsFrom
-from kaosmem.formation.shelf import SHELF
-from kaosmem.language.analysis import analyze
 from kaosmem.language.duplicates import FORMED
 from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.ledger import AWAITED
-from kaosmem.sections.operations import Credit, Form
+from kaosmem.sections.operations import Form
 from kaosmem.sections.section import Section
+from kaosmem.session.applying import AppliedDraft
 from kaosmem.session.delivery import deliver
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.proposals import as_proposal, let_wait
-from kaosmem.types import JSONDict
 from kaosmem.types.items import Item, decoded
-from kaosmem.types.outcomes import RUN
 
 AfterBatch: TypeAlias = Callable[[int, int], Awaitable[None]]
-
-_COPIED = ("timestamp", "source")
-"""Fields of the quoted message's metadata that a formed item takes over."""
-
-
-@dataclass
-class _Formed:
-    """The outcome of a draft.
-
-    Attributes:
-        items: The ids of the items that come and leave by it.
-        applied: The applied changes, in order.
-        retired: The items that leave when the outcome is noted.
-        refused: The reasons of the refused changes.
-    """
-
-    items: list[str] = field(default_factory=list)
-    applied: list[AppliedChange] = field(default_factory=list)
-    retired: list[Item] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
 
 
 class SectionFormation:
@@ -82,8 +49,6 @@ class SectionFormation:
         self._sources = [session.section(name) for name in plan.sections]
         if plan.shelf is not None:
             session.shelves[plan.shelf.name] = plan.shelf  # so that `forget` reaches it
-        self._known: dict[Hashable, str] = {}
-        self._elsewhere: dict[str, Item | None] = {}
         self._saved: list[Item] = []
         self._spent_mark = f"tokens of {plan.former.name}"
         self._budget: int | None = getattr(plan.former, "budget", None)
@@ -108,7 +73,6 @@ class SectionFormation:
         await self._session.read_back(
             [section.spec.name for section in (self._section, *self._sources)]
         )
-        self._known = {_said_by(item): item.id for item in self._section}
         applied: list[AppliedChange] = []
         for source in self._sources:
             applied += await self._form_from(source, after_batch)
@@ -129,11 +93,11 @@ class SectionFormation:
     def lasting(self, applied: Sequence[AppliedChange]) -> Iterator[AppliedChange]:
         """Yield the changes that are in the section: not those that others made first."""
         for each in applied:
-            if each.item.id in self._section:
-                is_lasting = each.change.action != "retire"
-            else:  # it was retired or evicted, a newer version has replaced it, or it was elsewhere
-                is_archived = self._section.archive.get(each.item.id) is not None
-                is_lasting = is_archived or each.item.section != self.name
+            is_live = each.item.id in self._section
+            if each.change.action == "retire":
+                is_lasting = not is_live
+            else:  # it may be evicted, or a newer version may have replaced it
+                is_lasting = is_live or self._section.archive.get(each.item.id) is not None
             if is_lasting:
                 yield each
 
@@ -149,31 +113,24 @@ class SectionFormation:
         until = source.held.taken - self._session.saver.number_unsaved(source.spec.name)
         found = await items_between(self._session, source, since, until)
         left = [*found.items()]
-        total = len(left)
         applied: list[AppliedChange] = []
-        while left and not self._is_spent:
+        covered = None
+        while left and covered != 0 and not self._is_spent:
             said = [item for _, item in left]
             draft = await self._draft(said)
+            elsewhere = await self._elsewhere(draft)
             if self._mark(mark) != since:
-                break  # another task has formed the same messages meanwhile
-            formed = self._apply(draft, [item for item in said if self._is_there(item, source)])
-            if self.plan.shelf is not None:
-                # Before the commit: after a crash, they are retired once more.
-                await self.plan.shelf.erase(formed.retired)
+                return applied  # another task has formed the same messages meanwhile
             covered = len(said) if draft.covered is None else draft.covered
-            left = left[covered:] if covered else []
+            left = left[covered:]
             if covered:
                 since = left[0][0] if left else until
-            self._note(mark, since, formed)
-            self._note(self._spent_mark, self._mark(self._spent_mark) + draft.spent)
-            applied += formed.applied
+            outcome = AppliedDraft(self._session, self._section, self.plan, draft, elsewhere)
+            outcome.apply([item for item in said if self._is_there(item, source)])
+            await self._note(draft, outcome, mark, since)
+            applied += outcome.applied
             if after_batch is not None:
-                await after_batch(total - len(left), total)
-            if draft.failure:
-                self._session.note(
-                    f"section {self.name!r} was not formed, as {draft.failure}; its messages wait, and "
-                    "the next formation goes on from there"
-                )
+                await after_batch(len(found) - len(left), len(found))
         if left and self._is_spent:
             self._session.note(
                 f"former {self.plan.former.name!r} has spent its {self._budget:,} tokens of this "
@@ -182,23 +139,55 @@ class SectionFormation:
         return applied
 
     async def _draft(self, said: Sequence[Item]) -> Draft:
-        """Return the former's draft, and read the facts of other sessions that it is about."""
+        """Return the former's draft. It knows the facts of other sessions with words of messages."""
         former = self.plan.former
-        shelf = self.plan.shelf
-        near = await shelf.near(said) if shelf else []
-        elsewhere = [fact for fact in near if fact.id not in self._section.ledger.shelved]
-        draft = await former.propose(said, [*self._section, *elsewhere])
+        known = [*self._section]
+        if self.plan.shelf is not None:
+            near = await self.plan.shelf.near(said)
+            known += [fact for fact in near if fact.id not in self._section.ledger.shelved]
+        draft = await former.propose(said, known)
         if not isinstance(draft, Draft):
             raise InvalidArgumentError(
                 f"propose() of the former {former.name!r} gave a {type(draft).__name__}; "
                 "return a Draft"
             )
-        self._elsewhere = {}
+        return draft
+
+    async def _elsewhere(self, draft: Draft) -> dict[str, Item | None]:
+        """Return the facts of other sessions with the keys of a draft."""
+        shelf = self.plan.shelf
+        found: dict[str, Item | None] = {}
         for key in {change.key for change in draft.changes if change.key}:
             if shelf is not None and self._section.keyed(key) is None:
-                self._elsewhere[key] = await shelf.current(key)
+                found[key] = await shelf.current(key)
         self._session.check_writable()
-        return draft
+        return found
+
+    async def _note(
+        self,
+        draft: Draft,
+        outcome: AppliedDraft,
+        mark: str,
+        until: int,
+    ) -> None:
+        """Move a mark, and note in the same commit what was formed up to it, and what it cost."""
+        awaited = []
+        if self.plan.shelf is not None:
+            # Before the commit: after a crash, they are retired once more.
+            await self.plan.shelf.erase(outcome.retired)
+            awaited = [(each, AWAITED) for each in outcome.items if each in self._section]
+        since = self._mark(mark)
+        self._section.form(
+            Form(self.name, mark, since, until, outcome.items, outcome.refused, awaited)
+        )
+        self._section.retire([item.id for item in outcome.retired], at=self._session.clock())
+        spent = self._mark(self._spent_mark)
+        self._section.form(Form(self.name, self._spent_mark, spent, spent + draft.spent))
+        if draft.failure:
+            self._session.note(
+                f"section {self.name!r} was not formed, as {draft.failure}; its messages wait, and "
+                "the next formation goes on from there"
+            )
 
     def _mark(self, name: str) -> int:
         return self._section.ledger.marks.get(name, 0)
@@ -217,157 +206,6 @@ class SectionFormation:
         """Return whether a message was neither taken back nor forgotten meanwhile."""
         is_forgotten = item.id in self._session.saver.forgotten and item.id not in source
         return not is_forgotten and item.id not in source.removed
-
-    def _note(
-        self,
-        mark: str,
-        until: int,
-        formed: _Formed | None = None,
-    ) -> None:
-        """Move a mark, and note in the same commit what was formed up to it."""
-        formed = formed or _Formed()
-        since = self._mark(mark)
-        awaited = []
-        if self.plan.shelf is not None:
-            awaited = [(item_id, AWAITED) for item_id in formed.items if item_id in self._section]
-        self._section.form(
-            Form(self.name, mark, since, until, formed.items, formed.refused, awaited)
-        )
-        self._section.retire([item.id for item in formed.retired], at=self._session.clock())
-
-    def _apply(self, draft: Draft, said: Sequence[Item]) -> _Formed:
-        """Check each change of a draft, and apply it."""
-        formed = _Formed(refused=[*draft.faults])
-        for change in draft.changes:
-            if change.kind in KINDS and change.kind not in (self.plan.kinds or KINDS):
-                continue  # another section is formed of it
-            grounds = find_grounds(change, said)
-            if isinstance(grounds, str):
-                reason = grounds
-            else:
-                faults = faults_of(change, grounds, explicit_only=self.plan.explicit_only)
-                reason = next(faults, "")
-                reason = reason or self._formed(change, grounds, formed, draft.has_exact_keys)
-            if reason:
-                formed.refused.append(reason)
-        return formed
-
-    def _formed(
-        self,
-        change: ProposedChange,
-        grounds: Grounds,
-        formed: _Formed,
-        has_exact_key: bool,
-    ) -> str:
-        """Apply a grounded change, or return the reason why it is refused."""
-        if change.is_run:
-            for item_id in self._section.ledger.outcomes:
-                if item_id in self._section and is_run_of(self._section.peek(item_id), change):
-                    self._count(item_id, change, grounds)
-                    return ""
-            if not change.worked:
-                return "never worked"
-        try:
-            item = self._made(change, grounds)
-        except InvalidArgumentError:
-            return UNUSABLE
-        live = None
-        if change.key:
-            live = self._section.keyed(change.key) or self._elsewhere.get(change.key)
-        is_end = change.action == "retire"
-        is_late = live is not None and self._is_earlier(item, grounds, live)
-        if is_end and (live is None or live in formed.retired or is_late):
-            return "nothing to retire"
-        if not is_end and (is_late or self._is_known(item, grounds)):
-            return "nothing new"
-        doubt = "review" if self.plan.review else ""
-        if live is not None:
-            doubt = doubt_about(item, live, change, has_exact_key=has_exact_key) or doubt
-        if doubt:
-            item = as_proposal(item, change.action, doubt, ends=live.id if live and is_end else "")
-        if self.plan.review or (doubt and is_end):
-            if live is not None and is_end and live.id not in self._section:
-                return f"{doubt}, and the fact is of another session"
-            let_wait(self._session, item)
-        elif live is not None and is_end:
-            formed.retired.append(live)
-            formed.applied.append(AppliedChange(change, live))
-            if live.id not in self._section:
-                return ""
-            item = live
-        else:
-            fault = self._add(change, item, grounds, formed)
-            if fault:
-                return fault
-        formed.items.append(item.id)
-        return ""
-
-    def _is_earlier(self, item: Item, grounds: Grounds, live: Item) -> bool:
-        """Return whether words without a time were said before a live item says that it began."""
-        if item.stated_from is not None or live.stated_from is None:
-            return False
-        return grounds.quoted.created_at < live.stated_from <= self._session.clock()
-
-    def _add(
-        self,
-        change: ProposedChange,
-        item: Item,
-        grounds: Grounds,
-        formed: _Formed,
-    ) -> str:
-        try:
-            self._section.add(item)
-        except SectionFullError:
-            return "no room in the section"
-        self._known[_said_by(item)] = item.id
-        formed.applied.append(AppliedChange(change, item))
-        if change.is_run:
-            self._count(item.id, change, grounds)
-        return ""
-
-    def _count(
-        self,
-        item_id: str,
-        change: ProposedChange,
-        grounds: Grounds,
-    ) -> None:
-        """Count a run under the name of the message that states its outcome."""
-        run = grounds.quoted.id
-        self._section.count_run(item_id, run, bool(change.worked), self._session.clock())
-
-    def _is_known(self, item: Item, grounds: Grounds) -> bool:
-        """Return whether a live item says the same. If it is older, it is verified."""
-        known_id = self._known.get(_said_by(item), "")
-        if known_id not in self._section:
-            return False
-        said_at = grounds.quoted.valid_from
-        if self._section.peek(known_id).valid_from < said_at:
-            self._section.credit(Credit(self.name, said_at, verified=(known_id,)))
-        return True
-
-    def _made(self, change: ProposedChange, grounds: Grounds) -> Item:
-        """Return a change as an item, with the speaker, the time and the trust of its sources."""
-        quoted = grounds.quoted
-        metadata: JSONDict = {"kind": change.kind, "quote": change.quote}
-        metadata |= {name: quoted.metadata[name] for name in _COPIED if name in quoted.metadata}
-        metadata |= change.details
-        if change.valid_from:
-            metadata["timestamp"] = change.valid_from
-        if change.is_run:
-            metadata[RUN] = quoted.id
-        if self.plan.shelf is not None:
-            metadata[SHELF] = self.plan.shelf.name
-        item = self._session.factory.make(
-            self._section.spec,
-            change.text.strip(),
-            role="" if change.kind == "episodic" or change.is_run else quoted.role,
-            key=change.key or None,
-            tags=(FORMED, change.kind),
-            metadata=metadata,
-            sources=[source.id for source in grounds.items],
-        )
-        # The factory knows the trust of live sources alone.
-        return replace(item, trust=grounds.trust)
 
 
 async def items_between(
@@ -400,8 +238,3 @@ async def items_between(
             if place is not None and since <= place < until and not is_other:
                 note(place, version.item)
     return dict(sorted(found.items()))
-
-
-def _said_by(item: Item) -> tuple[str, tuple[str, ...]]:
-    """Return what two items share if one speaker says the same in both."""
-    return item.role, tuple(analyze(item.text))

@@ -46,7 +46,7 @@ def facts_taken_back(
 
     A fact whose words one of the messages in their place says, too, stays.
     """
-    from kaosmem.formation.grounding import is_quoted_in  # few lists withdraw messages
+    from kaosmem.formation.quotes import is_quoted_in  # few lists withdraw messages
 
     gone = {*withdrawn}
     found = []

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
-from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from kaosmem.sections.retention import RetentionPolicy, age_begin
 from kaosmem.sections.section import Section
 from kaosmem.session.forgetting import ErasureReceipt, forget
 from kaosmem.session.open_session import OpenSession
+from kaosmem.types.items import Item
 
 
 class RetentionReport(NamedTuple):
@@ -70,7 +70,6 @@ def _live_units(
     """
     held = section.held
     required = section.proposer.required_units()
-    excess = inf if policy.max_tokens is None else section.used - policy.max_tokens
     units = []
     for first in [ordinal for ordinal in held if held.units.first(ordinal) == ordinal]:
         unit = held.unit(first)
@@ -88,13 +87,21 @@ def _live_units(
         else:
             units.append((held.importance(first), max(map(age_begin, unit)), unit))
     units.sort(key=itemgetter(0, 1))
+    return _in_excess([unit for _, _, unit in units], section.used, policy.max_tokens)
+
+
+def _in_excess(
+    units: Iterable[Sequence[Item]],
+    used: int,
+    most: int | None,
+) -> list[list[str]]:
+    """Return the ids of the first units that a section of so many tokens has above its most."""
     going = []
-    for _, _, unit in units:
-        if excess <= 0:
+    for unit in units:
+        if most is not None and used <= most:
             break
         going.append([item.id for item in unit])
-        for item in unit:
-            excess -= item.tokens
+        used -= sum(item.tokens for item in unit)
     return going
 
 

@@ -446,19 +446,28 @@ async def test_each_message_is_formed_exactly_once_whatever_happens(
         assert sorted(item.text for item in memory["facts"]) == said
 
 
-async def test_a_proposal_without_words_of_its_own_key_is_disputed():
+@pytest.mark.parametrize(
+    ("key", "first", "second", "is_disputed"),
+    [
+        ("ann/home", "Ann lives in Oslo.", "Tea is served cold.", True),
+        ("ann/home", "Ann lives in Oslo.", "Ann moved to Rome.", False),
+        ("ann/pet", "I have a cat.", "I moved to Rome.", True),
+        ("ann/favourite colour", "It is teal.", "My favourite is petrol.", False),
+    ],
+)
+async def test_a_proposal_without_words_of_its_own_key_is_disputed(key, first, second, is_disputed):
     """A model that gives a key to another fact replaces nothing."""
 
     class Twin(LineFormer):
         async def propose(self, said, known):
             return Draft(
-                [ProposedChange(each.text, each.text, (each.id,), key="ann/home") for each in said]
+                [ProposedChange(each.text, each.text, (each.id,), key=key) for each in said]
             )
 
     memory = SessionMemory.test_mode()
-    memory.add_many("messages", ["Ann lives in Oslo.", "Tea is served cold."])
-    _, second = await memory.form(Twin())
-    assert "proposal" in second.item.metadata
+    memory.add_many("messages", [first, second])
+    _, change = await memory.form(Twin())
+    assert ("proposal" in change.item.metadata) == is_disputed
 
 
 async def test_kinds_have_sections_of_their_own():

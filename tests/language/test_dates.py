@@ -89,6 +89,13 @@ def periods_of(text):
         ("Was geschah zwei Wochen vor dem 8. Mai 2023?", "2023-05-08", "2023-05-08"),
         ("Who was in office before Ann in 2021?", "2021-01-01", "2021-12-31"),
         ("What came after the fire of the house on 8 May 2023?", "2023-05-08", "2023-05-08"),
+        ("since the merger in May 2023", "2023-05-01", "9999-12-31"),
+        ("Since she moved, what was it in May 2023?", "2023-05-01", "2023-05-31"),
+        ("seit dem 8. Mai 2023", "2023-05-08", "9999-12-31"),
+        ("depuis 2021", "2021-01-01", "9999-12-31"),
+        ("desde mayo de 2023", "2023-05-01", "9999-12-31"),
+        ("since last week", "2026-11-16", "2026-11-25"),
+        ("seit gestern", "2026-11-24", "2026-11-25"),
         ("in 2021", "2021-01-01", "2021-12-31"),
     ],
 )

@@ -26,24 +26,39 @@ RULES = {
         "Include a summary table when I ask about performance",
         "- Never commit to main",
     ],
-    "de": ["Antworte immer auf Deutsch.", "Ab jetzt bitte kurz.", "Bitte verwende keine Emojis."],
+    "de": [
+        "Antworte immer auf Deutsch.",
+        "Ab jetzt bitte kurz.",
+        "Bitte verwende keine Emojis.",
+        "Vergiss nicht: immer auf Deutsch antworten.",
+        "Vergiss nicht, immer auf Deutsch zu antworten.",
+    ],
     "fr": [
         "Réponds toujours en français.",
         "N'utilise jamais de tutoiement.",
         "Désormais, sois bref.",
+        "N'oublie pas : toujours répondre en français.",
+        "N'oubliez pas de toujours citer les sources.",
     ],
     "es": [
         "Siempre responde en español.",
         "A partir de ahora, usa tablas.",
         "Por favor, no uses emojis.",
+        "No olvides: responde siempre en español.",
     ],
     "ru": ["Всегда отвечай по-русски.", "Впредь пиши короче.", "Никогда не удаляй файлы."],
     "el": [
         "Πάντα να απαντάς στα ελληνικά.",
         "Από εδώ και πέρα γράφε σύντομα.",
         "Ποτέ μην διαγράφεις αρχεία.",
+        "Μην ξεχάσεις: πάντα απάντα στα ελληνικά.",
     ],
-    "ar": ["دائما أجب بالعربية.", "من الآن فصاعدا اكتب باختصار.", "الرجاء استخدام الجداول."],
+    "ar": [
+        "دائما أجب بالعربية.",
+        "من الآن فصاعدا اكتب باختصار.",
+        "الرجاء استخدام الجداول.",
+        "لا تنس: أجب دائما بالعربية.",
+    ],
     "hi": ["हमेशा हिंदी में उत्तर दें।", "अब से छोटा लिखो।", "कृपया तालिका का उपयोग करें।"],
 }
 TALK = (
@@ -52,6 +67,9 @@ TALK = (
     "Do you always answer in French? Don't worry about it. Never mind. It always works. They moved "
     "forward.",
     "Here's to moving forward! Going forward with it was fun.",
+    "Vergiss nicht: Anna kommt immer zu spät. Vergiss nicht, dass der Zug nie pünktlich ist. "
+    "N'oublie pas : acheter du lait. N'oublie pas que Marie est toujours en retard. "
+    "No olvides: comprar leche. No olvides que Ana siempre llega tarde.",
     "> Always quote your sources.\n```\n# Never edit this file.\n```",
 )
 
