@@ -9,7 +9,7 @@ from typing import Any
 from kaosmem.arguments import json_text
 from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.conversations import now
+from kaosmem.integrations.conversations import Framework, now
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import ContentBlock
@@ -70,7 +70,11 @@ def _extra(block: ToolUseBlock | ToolResultBlock) -> dict[str, Any] | None:
     return json.loads(block.extra) if block.extra else None
 
 
-_REMEDY = "give conversation=..., or generation_kwargs={'conversation': ...}"
+_FRAMEWORK = Framework(
+    read_message,
+    write_message,
+    id_remedy="give conversation=..., or generation_kwargs={'conversation': ...}",
+)
 
 
 @component
@@ -90,14 +94,11 @@ class KaosmemChatGenerator:
         generator: Any,
         location: Location,
         *,
-        conversation: str = "",
+        conversation: str | None = None,
         **options: Any,
     ) -> None:
         self.generator = generator
-        self.conversation = conversation
-        self.calls = ModelCalls(
-            location, read=read_message, write=write_message, id_remedy=_REMEDY, **options
-        )
+        self.calls = ModelCalls(location, _FRAMEWORK, conversation, **options)
 
     @component.output_types(replies=list[ChatMessage])
     def run(
@@ -109,12 +110,12 @@ class KaosmemChatGenerator:
     ) -> dict[str, Any]:
         """Pack a request, and keep its reply."""
         named = dict(generation_kwargs or {})
-        conversation = named.pop("conversation", self.conversation)
+        conversation = named.pop("conversation", None)
         schemas = [tool.tool_spec for tool in flatten_tools_or_toolsets(tools)]
-        packed = now(self.calls.request(conversation, messages, tools=schemas))
+        packed = now(self.calls.request(messages, conversation=conversation, tools=schemas))
         others = {"tools": tools, "streaming_callback": streaming_callback}
         result: dict[str, Any] = self.generator.run(
             packed.with_system, generation_kwargs=named, **others
         )
-        now(self.calls.keep(conversation, result["replies"][:1]))
+        now(self.calls.keep(result["replies"][:1], conversation=conversation))
         return result

@@ -9,7 +9,7 @@ from typing import Any
 from kaosmem.arguments import check_json, json_text
 from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.conversations import in_loop, now
+from kaosmem.integrations.conversations import Framework, in_loop, now
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
@@ -77,6 +77,11 @@ def _reasoning(block: JSONDict) -> Any:
     return {"type": "reasoning", "reasoning": block["thinking"], "extras": extras}
 
 
+_FRAMEWORK = Framework(
+    read_message,
+    write_message,
+    id_remedy="call the agent with config={'configurable': {'thread_id': ...}}",
+)
 _Request = ModelRequest[Any]
 
 
@@ -92,29 +97,28 @@ class KaosmemMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def __init__(self, location: Location, **options: Any) -> None:
         super().__init__()
-        remedy = "call the agent with config={'configurable': {'thread_id': ...}}"
-        self.calls = ModelCalls(
-            location, read=read_message, write=write_message, id_remedy=remedy, **options
-        )
+        self.calls = ModelCalls(location, _FRAMEWORK, **options)
 
     def wrap_model_call(self, request: _Request, handler: Callable[[_Request], Any]) -> Any:
         """Pack a request, and keep its reply."""
         thread = _thread_id()
         response = handler(now(self._packed(thread, request)))
-        now(self.calls.keep(thread, response.result))
+        now(self.calls.keep(response.result, conversation=thread))
         return response
 
     async def awrap_model_call(self, request: _Request, handler: Callable[[_Request], Any]) -> Any:
         """Pack a request, and keep its reply."""
         thread = _thread_id()
         response = await handler(await self._packed(thread, request))
-        await self.calls.keep(thread, response.result)
+        await self.calls.keep(response.result, conversation=thread)
         return response
 
     async def _packed(self, thread: object, request: _Request) -> _Request:
         given = "" if request.system_message is None else request.system_message.text
         tools = [convert_to_openai_tool(tool) for tool in request.tools]
-        packed = await self.calls.request(thread, request.messages, system=given, tools=tools)
+        packed = await self.calls.request(
+            request.messages, conversation=thread, system=given, tools=tools
+        )
         changes: dict[str, Any] = {"messages": packed.messages}
         if packed.system != given:
             changes["system_message"] = SystemMessage(packed.system)

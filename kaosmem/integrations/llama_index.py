@@ -8,7 +8,7 @@ from pydantic import PrivateAttr
 
 from kaosmem.errors import needs_extra
 from kaosmem.integrations import part_tables as part
-from kaosmem.integrations.conversations import now
+from kaosmem.integrations.conversations import Framework, now
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.integrations.part_tables import PartTable
 from kaosmem.persistence.storage.places import Location
@@ -52,6 +52,9 @@ def write_message(message: ChatMessage) -> llama.ChatMessage:
     return llama.ChatMessage.model_validate(given)
 
 
+_FRAMEWORK = Framework(read_message, write_message)
+
+
 class KaosmemMemory(BaseMemory):
     """Keeps a conversation in a session, and gives the packed request.
 
@@ -64,7 +67,6 @@ class KaosmemMemory(BaseMemory):
         options: Further arguments of `ModelCalls`, such as `budget`.
     """
 
-    _conversation: str = PrivateAttr()
     _calls: ModelCalls = PrivateAttr()
     _recent: list[llama.ChatMessage] = PrivateAttr(default_factory=list)
 
@@ -76,8 +78,7 @@ class KaosmemMemory(BaseMemory):
         **options: Any,
     ) -> None:
         super().__init__()
-        self._conversation = conversation
-        self._calls = ModelCalls(location, read=read_message, write=write_message, **options)
+        self._calls = ModelCalls(location, _FRAMEWORK, conversation, **options)
 
     @classmethod
     def from_defaults(cls, **options: Any) -> KaosmemMemory:
@@ -86,23 +87,23 @@ class KaosmemMemory(BaseMemory):
 
     def get(self, input: str | None = None, **_: Any) -> list[llama.ChatMessage]:
         """Return the packed request."""
-        return now(self._calls.request(self._conversation, self._recent)).with_system
+        return now(self._calls.request(self._recent)).with_system
 
     def get_all(self) -> list[llama.ChatMessage]:
         """Return all messages that the session holds live."""
-        return now(self._calls.all(self._conversation))
+        return now(self._calls.all())
 
     def put(self, message: llama.ChatMessage) -> None:
         """Store a message."""
         self._recent.append(message)
-        now(self._calls.keep(self._conversation, [message]))
+        now(self._calls.keep([message]))
 
     def set(self, messages: list[llama.ChatMessage]) -> None:
         """Store the new ones of messages that stand for the whole conversation."""
         self._recent = list(messages)
-        now(self._calls.request(self._conversation, self._recent))
+        now(self._calls.request(self._recent))
 
     def reset(self) -> None:
         """Move all messages to the archive."""
         self._recent = []
-        now(self._calls.clear(self._conversation))
+        now(self._calls.clear())

@@ -7,6 +7,7 @@ from typing import Any
 
 from kaosmem.errors import needs_extra
 from kaosmem.integrations import part_tables as part
+from kaosmem.integrations.conversations import Framework
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types.items import ChatMessage
@@ -76,6 +77,11 @@ def _for_model(model: Any, message: ModelMessage) -> ModelMessage:
     return replace(message, parts=parts)
 
 
+_FRAMEWORK = Framework(
+    read_message, write_message, id_remedy="run the agent with conversation_id=..."
+)
+
+
 class KaosmemCapability(AbstractCapability[Any]):
     """Keeps each conversation of an agent in a session, and packs each request of its model.
 
@@ -89,10 +95,7 @@ class KaosmemCapability(AbstractCapability[Any]):
 
     def __init__(self, location: Location, **options: Any) -> None:
         super().__init__()
-        remedy = "run the agent with conversation_id=..."
-        self.calls = ModelCalls(
-            location, read=read_message, write=write_message, id_remedy=remedy, **options
-        )
+        self.calls = ModelCalls(location, _FRAMEWORK, **options)
 
     async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
         """Pack a request."""
@@ -106,8 +109,8 @@ class KaosmemCapability(AbstractCapability[Any]):
             for tool in (*given.function_tools, *given.output_tools)
         ]
         packed = await self.calls.request(
-            ctx.conversation_id,
             request_context.messages,
+            conversation=ctx.conversation_id,
             system="\n\n".join(part.content for part in given.instruction_parts or ()),
             tools=tools,
         )
@@ -124,5 +127,5 @@ class KaosmemCapability(AbstractCapability[Any]):
     ) -> ai.ModelResponse:
         """Keep a reply."""
         interrupted = response.state != "complete"
-        await self.calls.keep(ctx.conversation_id, [response], interrupted=interrupted)
+        await self.calls.keep([response], conversation=ctx.conversation_id, interrupted=interrupted)
         return response

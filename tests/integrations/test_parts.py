@@ -231,7 +231,7 @@ async def test_the_same_words_said_twice_are_two_messages(tmp_path):
     for number in range(3):
         talk += [HumanMessage("Go on."), AIMessage("Done.", id=f"reply-{number}")]
     talk.append(HumanMessage("Go on."))
-    packed = await middleware.calls.request("talk", talk)
+    packed = await middleware.calls.request(talk, conversation="talk")
     assert [id(message) for message in packed.messages] == [id(message) for message in talk]
 
 
