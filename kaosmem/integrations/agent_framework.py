@@ -14,6 +14,7 @@ from kaosmem.integrations.conversations import Conversations, Framework
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.integrations.part_tables import PartTable
 from kaosmem.persistence.storage.places import Location
+from kaosmem.types import JSONDict
 from kaosmem.types.items import ChatMessage
 
 with needs_extra("agent-framework"):
@@ -45,8 +46,16 @@ _PARTS = PartTable(
 
 def read_message(message: Message) -> list[ChatMessage]:
     """Return a message as a list of one."""
-    parts = [each.to_dict() for each in message.contents]
-    return [ChatMessage(str(message.role), _PARTS.read(parts))]
+    return [ChatMessage(str(message.role), _PARTS.read(map(_part, message.contents)))]
+
+
+def _part(content: Content) -> JSONDict:
+    """Return a part as a dict. A result with images and the like has its parts as blocks."""
+    part = content.to_dict()
+    items = part.get("items") or ()
+    if any(item["type"] != "text" for item in items):
+        part["result"] = _PARTS.read(items)
+    return part
 
 
 def write_message(message: ChatMessage) -> Message:

@@ -52,6 +52,7 @@ REASONING_ID = Field("extra", uncounted, is_optional=True)
 ARGUMENTS = Field("arguments", uncounted, is_optional=True)
 RESULT_ID = Field("tool_use_id", uncounted)
 RESULT = Field("content", uncounted, is_optional=True)
+"""A text, content blocks, or a value that becomes JSON text."""
 ERROR = Field("error", uncounted, is_optional=True)
 """The text of a result that is an error, absent from any other."""
 OUTCOME = Field("outcome", uncounted)
@@ -135,9 +136,10 @@ def _block(kind: type[ContentBlock], values: JSONDict) -> ContentBlock:
         return image_of(values)
     if kind is ToolResultBlock:
         failed = values.pop("outcome", "success") != "success"
-        values["is_error"] = bool(values.pop("error", "")) or failed
-        if not isinstance(values["content"], str):
-            values["content"] = json_text(values["content"])
+        error = values.pop("error", "")
+        content = values["content"] or error
+        values["is_error"] = bool(error) or failed
+        values["content"] = content if isinstance(content, str | tuple) else json_text(content)
     made: ContentBlock = kind(**values)
     return made
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from kaosmem.arguments import json_text
 from kaosmem.errors import needs_extra
 from kaosmem.integrations import part_tables as part
 from kaosmem.integrations.conversations import Framework
@@ -47,9 +48,24 @@ def read_message(message: ModelMessage) -> list[ChatMessage]:
     messages = []
     for told in given["parts"]:
         kind = told["part_kind"]
+        if kind == "tool-return":
+            told["content"] = _result(told["content"])
         blocks = _SAID.read(told["content"]) if kind == "user-prompt" else _PARTS.read([told])
         messages.append(ChatMessage(_ROLES.get(kind, "user"), blocks))
     return messages
+
+
+def _result(content: Any) -> Any:
+    """Return the content of a result, as blocks if it has an image or another file."""
+    items = content if isinstance(content, list) else [content]
+    files = [isinstance(item, dict) and "media_type" in item for item in items]
+    if not any(files):
+        return content
+    parts = []
+    for item, is_file in zip(items, files, strict=True):
+        is_plain = is_file or isinstance(item, str)
+        parts.append(item if is_plain else json_text(item))
+    return _SAID.read(parts)
 
 
 def write_message(message: ChatMessage) -> ModelMessage:

@@ -8,10 +8,12 @@ from agent_framework import Content, Message
 from langchain_core.messages import AIMessage, HumanMessage
 from pydantic_ai import Agent
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelRequest,
     ModelResponse,
     TextPart,
     ThinkingPart,
+    ToolReturnPart,
     UserPromptPart,
 )
 from pydantic_ai.models.function import FunctionModel
@@ -253,3 +255,64 @@ def test_a_question_of_pydantic_ai_is_written_as_a_text():
     (said,) = module.read_message(asked)
     (part,) = module.write_message(said).parts
     assert part.content == "Who owns the deal?"
+
+
+IMAGE = ImageBlock(DATA, "image/png")
+
+
+def test_a_result_of_agent_framework_has_its_image():
+    """It is counted as an image, and a rebuilt result says that there was one."""
+    messages = module("agent_framework")
+    items = [Content.from_text("A chart."), Content.from_uri(DATA)]
+    result = Message("tool", [Content.from_function_result("c", result=items)])
+    (read,) = messages.read_message(result)
+    assert said(read) == [("c", (TextBlock("A chart."), IMAGE), False)]
+    (written,) = messages.write_message(read).contents
+    assert written.result == "A chart.\n[image image/png]"
+
+
+def test_a_result_of_pydantic_ai_has_its_image():
+    """Its data is no text of many thousand tokens. Values beside it are texts as ever."""
+    messages = module("pydantic_ai")
+    image = BinaryContent(b"\x89PNG\r\n\x1a\n", media_type="image/png")
+    pdf = BinaryContent(b"%PDF", media_type="application/pdf")
+    (read,) = messages.read_message(ModelRequest([ToolReturnPart("draw", image, "c")]))
+    assert said(read) == [("c", (IMAGE,), False)]
+    mixed = ["A chart.", image, {"page": 1}, pdf]
+    (read,) = messages.read_message(ModelRequest([ToolReturnPart("draw", mixed, "c")]))
+    expected = 'A chart.\n[image image/png]\n{"page":1}\n[binary, for framework alone]'
+    assert read.text == expected
+    (written,) = messages.write_message(read).parts
+    assert written.content == expected
+
+
+def test_an_error_of_agent_framework_without_a_text_says_what_failed():
+    messages = module("agent_framework")
+    # The framework keeps the message of an exception out of what it stores.
+    failed = Content.from_function_result("c", exception="No such page.")
+    (read,) = messages.read_message(Message("tool", [failed]))
+    assert said(read) == [("c", "FunctionInvocationError", True)]
+
+
+REASONED = [
+    {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed"},
+    {"type": "text", "text": "Ann."},
+]
+
+
+async def test_the_reasoning_of_other_providers_goes_back_under_changed_instructions(tmp_path):
+    """Only Anthropic's is bound to them. A model of OpenAI or DeepSeek asks for its reasoning."""
+    messages = module("langchain")
+    calls = messages.KaosmemMiddleware(tmp_path, budget=2_500).calls
+    openai = {"model_provider": "openai"}
+    replies = [
+        AIMessage(REASONED, response_metadata=openai),
+        AIMessage("Ann.", additional_kwargs={"reasoning_content": "Who may it be?"}),
+    ]
+    talk = []
+    for number, reply in enumerate(replies):
+        talk.append(HumanMessage(f"Question {number}?"))
+        packed = await calls.request(talk, conversation="talk", system=f"It is {number} o'clock.")
+        assert [id(message) for message in packed.messages] == [id(message) for message in talk]
+        await calls.keep([reply], conversation="talk")
+        talk.append(reply)
