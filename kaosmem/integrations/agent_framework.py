@@ -11,7 +11,7 @@ from kaosmem.compaction import CompactionStrategy
 from kaosmem.errors import needs_extra
 from kaosmem.integrations import part_tables as part
 from kaosmem.integrations.conversations import Conversations, Framework
-from kaosmem.integrations.model_calls import ModelCalls
+from kaosmem.integrations.model_calls import PackedCalls
 from kaosmem.integrations.part_tables import PartTable
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import JSONDict
@@ -70,7 +70,7 @@ _FRAMEWORK = Framework(
 )
 
 
-class KaosmemMiddleware(ChatMiddleware):
+class KaosmemMiddleware(PackedCalls, ChatMiddleware):
     """Keeps each session of an agent in a session of kaosmem, and packs each request of its model.
 
     Args:
@@ -78,8 +78,7 @@ class KaosmemMiddleware(ChatMiddleware):
         options: Further arguments of `ModelCalls`, such as `budget`.
     """
 
-    def __init__(self, location: Location, **options: Any) -> None:
-        self.calls = ModelCalls(location, _FRAMEWORK, **options)
+    framework = _FRAMEWORK
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Pack a request, and keep its reply."""

@@ -10,7 +10,7 @@ from kaosmem.arguments import check_json, json_text
 from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
 from kaosmem.integrations.conversations import Framework, in_loop, now
-from kaosmem.integrations.model_calls import ModelCalls
+from kaosmem.integrations.model_calls import PackedCalls
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.sections.default_sections import DEFAULT_SECTIONS
@@ -77,15 +77,10 @@ def _reasoning(block: JSONDict) -> Any:
     return {"type": "reasoning", "reasoning": block["thinking"], "extras": extras}
 
 
-_FRAMEWORK = Framework(
-    read_message,
-    write_message,
-    id_remedy="call the agent with config={'configurable': {'thread_id': ...}}",
-)
 _Request = ModelRequest[Any]
 
 
-class KaosmemMiddleware(AgentMiddleware[Any, Any, Any]):
+class KaosmemMiddleware(PackedCalls, AgentMiddleware[Any, Any, Any]):
     """Keeps each thread of an agent in a session, and packs each request of its model.
 
     The state of the graph stays as it is: the middleware changes the request alone.
@@ -95,9 +90,11 @@ class KaosmemMiddleware(AgentMiddleware[Any, Any, Any]):
         options: Further arguments of `ModelCalls`, such as `budget`.
     """
 
-    def __init__(self, location: Location, **options: Any) -> None:
-        super().__init__()
-        self.calls = ModelCalls(location, _FRAMEWORK, **options)
+    framework = Framework(
+        read_message,
+        write_message,
+        id_remedy="call the agent with config={'configurable': {'thread_id': ...}}",
+    )
 
     def wrap_model_call(self, request: _Request, handler: Callable[[_Request], Any]) -> Any:
         """Pack a request, and keep its reply."""

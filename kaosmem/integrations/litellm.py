@@ -7,17 +7,14 @@ from typing import Any
 from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
 from kaosmem.integrations.conversations import Framework
-from kaosmem.integrations.model_calls import ModelCalls
-from kaosmem.persistence.storage.places import Location
+from kaosmem.integrations.model_calls import PackedCalls
 
 with needs_extra("litellm"):
     from litellm.integrations.custom_logger import CustomLogger
     from litellm.types.utils import CallTypes
 
-_FRAMEWORK = Framework(read_chat_dict, write_chat_dict, id_remedy="give litellm_session_id")
 
-
-class KaosmemLogger(CustomLogger):
+class KaosmemLogger(PackedCalls, CustomLogger):
     """Keeps each conversation that a call names in a session, and packs its request.
 
     A call names it by `litellm_session_id`, or by `session_id` in its metadata. Other calls pass
@@ -28,9 +25,7 @@ class KaosmemLogger(CustomLogger):
         options: Further arguments of `ModelCalls`, such as `budget`.
     """
 
-    def __init__(self, location: Location, **options: Any) -> None:
-        super().__init__()
-        self.calls = ModelCalls(location, _FRAMEWORK, **options)
+    framework = Framework(read_chat_dict, write_chat_dict, id_remedy="give litellm_session_id")
 
     async def async_pre_call_deployment_hook(
         self, kwargs: dict[str, Any], call_type: CallTypes | None

@@ -200,6 +200,21 @@ class ModelCalls(Conversations):
         return found
 
 
+class PackedCalls:
+    """The part of an adapter that packs the calls of a model, before its class of the framework.
+
+    Args:
+        location: The place of the sessions.
+        options: Further arguments of `ModelCalls`, such as `budget`.
+    """
+
+    framework: Framework
+
+    def __init__(self, location: Location, **options: Any) -> None:
+        super().__init__()
+        self.calls = ModelCalls(location, self.framework, **options)
+
+
 def _is_prompt(message: Any) -> bool:
     return isinstance(message, ChatMessage) and message.role == "system"
 

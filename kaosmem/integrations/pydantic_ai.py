@@ -9,8 +9,7 @@ from kaosmem.arguments import json_text
 from kaosmem.errors import needs_extra
 from kaosmem.integrations import part_tables as part
 from kaosmem.integrations.conversations import Framework
-from kaosmem.integrations.model_calls import ModelCalls
-from kaosmem.persistence.storage.places import Location
+from kaosmem.integrations.model_calls import PackedCalls
 from kaosmem.types.items import ChatMessage
 
 with needs_extra("pydantic-ai"):
@@ -93,12 +92,7 @@ def _for_model(model: Any, message: ModelMessage) -> ModelMessage:
     return replace(message, parts=parts)
 
 
-_FRAMEWORK = Framework(
-    read_message, write_message, id_remedy="run the agent with conversation_id=..."
-)
-
-
-class KaosmemCapability(AbstractCapability[Any]):
+class KaosmemCapability(PackedCalls, AbstractCapability[Any]):
     """Keeps each conversation of an agent in a session, and packs each request of its model.
 
     The message history of the run stays as it is: the capability changes the request alone. System
@@ -109,9 +103,9 @@ class KaosmemCapability(AbstractCapability[Any]):
         options: Further arguments of `ModelCalls`, such as `budget`.
     """
 
-    def __init__(self, location: Location, **options: Any) -> None:
-        super().__init__()
-        self.calls = ModelCalls(location, _FRAMEWORK, **options)
+    framework = Framework(
+        read_message, write_message, id_remedy="run the agent with conversation_id=..."
+    )
 
     async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
         """Pack a request."""
