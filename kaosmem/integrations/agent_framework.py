@@ -46,7 +46,8 @@ _PARTS = PartTable(
 
 def read_message(message: Message) -> list[ChatMessage]:
     """Return a message as a list of one."""
-    return [ChatMessage(str(message.role), _PARTS.read(map(_part, message.contents)))]
+    blocks = _PARTS.read(map(_part, message.contents))
+    return [ChatMessage(str(message.role), blocks)]
 
 
 def _part(content: Content) -> JSONDict:
@@ -60,7 +61,8 @@ def _part(content: Content) -> JSONDict:
 
 def write_message(message: ChatMessage) -> Message:
     """Return a message of the framework."""
-    return Message(message.role, list(map(Content.from_dict, _PARTS.write(message.blocks))))
+    parts = _PARTS.write(message.blocks)
+    return Message(message.role, list(map(Content.from_dict, parts)))
 
 
 _FRAMEWORK = Framework(
@@ -184,5 +186,6 @@ class KaosmemCompaction:
         history = [read_message(message)[0] for message in shown]
         given = dict(zip(map(id, history), shown, strict=True))
         left = await self.strategy.compact(history)
-        messages[:] = [*excluded, *(given.get(id(said)) or write_message(said) for said in left)]
+        kept = [given.get(id(said)) or write_message(said) for said in left]
+        messages[:] = [*excluded, *kept]
         return given.keys() != {id(said) for said in left}

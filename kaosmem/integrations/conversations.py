@@ -187,8 +187,10 @@ class Conversations:
         A streamed run of OpenAI's Agents packs its first request before it stores the question.
         """
         told = [parse_message(each, self.format) for each in messages_apart(said, self.format)]
-        newest = [*islice(reversed(memory["messages"]), len(told))][::-1]
-        return [item.message for item in newest] == told and all(map(was_synced, newest))
+        newest = list(islice(reversed(memory["messages"]), len(told)))
+        newest.reverse()
+        is_same = [item.message for item in newest] == told
+        return is_same and all(map(was_synced, newest))
 
     def _store(
         self,

@@ -203,7 +203,8 @@ def _search(memory: SessionMemory, op: base.SearchOp) -> list[base.SearchItem]:
     met: Any
     (met,) = _in_memory(found).batch([unranked])
     keys = {_item_key(each) for each in met}
-    shown = [item for item in found if item.key in keys][op.offset : op.offset + op.limit]
+    kept = [item for item in found if item.key in keys]
+    shown = kept[op.offset : op.offset + op.limit]
     return [base.SearchItem(**_fields(item), score=scores.get(item.id)) for item in shown]
 
 

@@ -49,7 +49,10 @@ def read_message(message: ModelMessage) -> list[ChatMessage]:
         kind = told["part_kind"]
         if kind == "tool-return":
             told["content"] = _result(told["content"])
-        blocks = _SAID.read(told["content"]) if kind == "user-prompt" else _PARTS.read([told])
+        if kind == "user-prompt":
+            blocks = _SAID.read(told["content"])
+        else:
+            blocks = _PARTS.read([told])
         messages.append(ChatMessage(_ROLES.get(kind, "user"), blocks))
     return messages
 
@@ -73,9 +76,9 @@ def write_message(message: ChatMessage) -> ModelMessage:
     parts = _PARTS.write(message.blocks)
     if message.role not in ("assistant", "tool"):
         said = [each.get("content", each) for each in _SAID.write(message.blocks)]
-        # One text is sent otherwise than a list of one.
-        content = said[0] if len(said) == 1 and isinstance(said[0], str) else said
-        parts = [{"part_kind": "user-prompt", "content": content}]
+        if len(said) == 1 and isinstance(said[0], str):
+            (said,) = said  # a list of one text is sent otherwise
+        parts = [{"part_kind": "user-prompt", "content": said}]
     return ModelMessagesTypeAdapter.validate_python([{"kind": kind, "parts": parts}])[0]
 
 
@@ -124,9 +127,11 @@ class KaosmemCapability(PackedCalls, AbstractCapability[Any]):
             system="\n\n".join(part.content for part in given.instruction_parts or ()),
             tools=tools,
         )
-        prompt = [ai.ModelRequest([ai.SystemPromptPart(packed.static)])] if packed.static else []
         sent = [_for_model(request_context.model, message) for message in packed.messages]
-        return replace(request_context, messages=[*prompt, *sent])
+        if packed.static:
+            prompt = ai.SystemPromptPart(packed.static)
+            sent.insert(0, ai.ModelRequest([prompt]))
+        return replace(request_context, messages=sent)
 
     async def after_model_request(
         self,

@@ -44,7 +44,8 @@ async def deliver(
             saved.append(item)
             await shelf.put(item, await _said_at(session, item), own=known)
     for item in [*section]:
-        updated = section.held.updated.get(section.held.ordinals.get(item.id, -1), 0)
+        ordinal = section.held.ordinals.get(item.id, -1)
+        updated = section.held.updated.get(ordinal, 0)
         is_on_shelf = item.metadata.get(SHELF) == shelf.name and PROPOSAL not in item.metadata
         if is_on_shelf and known.get(item.id) != updated:
             # A person has corrected or accepted an updated one: it holds from now on.
