@@ -68,10 +68,10 @@ class KaosmemPlugin(BasePlugin):
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
     ) -> None:
         """Keep a reply."""
-        if llm_response.content is not None and not llm_response.partial:
-            await self.calls.keep(
-                [llm_response.content], conversation=_conversation(callback_context)
-            )
+        content = llm_response.content
+        # The content of a reply that stopped before its first word has no parts.
+        if content is not None and content.parts and not llm_response.partial:
+            await self.calls.keep([content], conversation=_conversation(callback_context))
 
 
 def _conversation(context: CallbackContext) -> str:

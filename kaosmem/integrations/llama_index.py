@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import PrivateAttr
 
 from kaosmem.errors import needs_extra
+from kaosmem.formats.fields import plainest
 from kaosmem.integrations import part_tables as part
 from kaosmem.integrations.conversations import Framework, now
 from kaosmem.integrations.model_calls import ModelCalls
@@ -34,12 +35,13 @@ _BLOCKS = PartTable(
 
 def read_message(message: llama.ChatMessage) -> list[ChatMessage]:
     """Return a message as a list of one."""
+    parts = [block.model_dump(mode="json", exclude_none=True) for block in message.blocks]
+    blocks = _BLOCKS.read(parts)
     call_id = message.additional_kwargs.get("tool_call_id")
     if message.role == llama.MessageRole.TOOL and call_id:
-        result = content.ToolResultBlock(call_id, message.content or "")
-        return [ChatMessage("tool", (result,))]
-    blocks = [block.model_dump(mode="json", exclude_none=True) for block in message.blocks]
-    return [ChatMessage(message.role.value, _BLOCKS.read(blocks))]
+        result: Any = plainest(blocks)
+        return [ChatMessage("tool", (content.ToolResultBlock(call_id, result),))]
+    return [ChatMessage(message.role.value, blocks)]
 
 
 def write_message(message: ChatMessage) -> llama.ChatMessage:

@@ -203,7 +203,8 @@ def test_the_reasoning_of_agent_framework_keeps_its_id():
 def test_a_call_of_haystack_keeps_both_ids():
     """OpenAI's Responses refuse a call whose `call_id` is not that of its result."""
     messages = module("haystack")
-    call = messages.ToolCall("read", {}, "fc_3", {"call_id": "call_1"})
+    dataclasses = import_module("haystack.dataclasses")
+    call = dataclasses.ToolCall("read", {}, "fc_3", {"call_id": "call_1"})
     given = messages.ChatMessage
     replies = [given.from_assistant(tool_calls=[call]), given.from_tool("Page 1.", call)]
     for reply in replies:
@@ -316,3 +317,49 @@ async def test_the_reasoning_of_other_providers_goes_back_under_changed_instruct
         assert [id(message) for message in packed.messages] == [id(message) for message in talk]
         await calls.keep([reply], conversation="talk")
         talk.append(reply)
+
+
+@pytest.mark.frameworks
+def test_a_call_of_haystack_needs_no_id():
+    """A generator of Ollama gives none. The result is that of the call all the same."""
+    messages = module("haystack")
+    call = import_module("haystack.dataclasses").ToolCall("read", {"page": 1})
+    (made,) = messages.read_message(messages.ChatMessage.from_assistant(tool_calls=[call]))
+    (result,) = messages.read_message(messages.ChatMessage.from_tool("Page 1.", call))
+    assert said(made) == [("", "read", {"page": 1})]
+    assert said(result) == [("", "Page 1.", False)]
+
+
+@pytest.mark.frameworks
+def test_a_result_of_haystack_has_its_image():
+    messages = module("haystack")
+    dataclasses = import_module("haystack.dataclasses")
+    image = dataclasses.ImageContent("iVBORw0KGgo=", "image/png", validation=False)
+    parts = [dataclasses.TextContent("A chart."), image]
+    call = dataclasses.ToolCall("draw", {}, "c")
+    (read,) = messages.read_message(messages.ChatMessage.from_tool(parts, call))
+    assert said(read) == [("c", (TextBlock("A chart."), IMAGE), False)]
+    (written,) = messages.write_message(read).tool_call_results
+    assert written.result == "A chart.\n[image image/png]"
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("framework", [*WITH_MESSAGES, *WITH_EXTRA])
+def test_an_empty_text_goes_out_and_in(framework):
+    messages = module(framework)
+    (read,) = messages.read_message(messages.write_message(ChatMessage("user", "")))
+    assert (read.role, read.text) == ("user", "")
+
+
+@pytest.mark.frameworks
+def test_a_result_of_llama_index_has_its_image():
+    messages = module("llama_index")
+    blocks = [
+        messages.llama.TextBlock(text="A chart."),
+        messages.llama.ImageBlock(image=b"iVBORw0KGgo=", image_mimetype="image/png"),
+    ]
+    named = {"tool_call_id": "c"}
+    result = messages.llama.ChatMessage(role="tool", blocks=blocks, additional_kwargs=named)
+    (read,) = messages.read_message(result)
+    assert said(read) == [("c", (TextBlock("A chart."), IMAGE), False)]
+    assert messages.write_message(read).content == "A chart.\n[image image/png]"
