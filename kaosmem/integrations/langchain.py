@@ -11,7 +11,6 @@ from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
 from kaosmem.integrations.conversations import Framework, in_loop, now
 from kaosmem.integrations.model_calls import PackedCalls
-from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 from kaosmem.sections.spec import SectionSpec
@@ -139,20 +138,12 @@ class KaosmemStore(base.BaseStore):
     Deleted values move to the archive.
 
     Args:
-        location: The place of the session.
-        session_id: The session that holds all namespaces.
+        location: The place of the session `store`, which holds all namespaces.
         options: Further arguments of `Sessions`, such as `namespace` and `ranker`. Own `sections`
             need one of the name `store`, such as `STORE_SECTION`.
     """
 
-    def __init__(
-        self,
-        location: Location,
-        *,
-        session_id: str = "store",
-        **options: Any,
-    ) -> None:
-        self._session_id = safe_id(session_id)
+    def __init__(self, location: Location, **options: Any) -> None:
         sections = (*DEFAULT_SECTIONS, STORE_SECTION)
         self._sessions = Sessions(location, **{"sections": sections, **options})
 
@@ -168,7 +159,7 @@ class KaosmemStore(base.BaseStore):
     async def _batch(self, ops: list[base.Op]) -> list[base.Result]:
         for op in ops:
             base.validate_op_namespace(op)
-        async with self._sessions.turn(self._session_id) as memory:
+        async with self._sessions.turn("store") as memory:
             results = [_result(memory, op) for op in ops]
             puts = [op for op in ops if isinstance(op, base.PutOp)]
             for op in {_item_key(op): op for op in puts}.values():
