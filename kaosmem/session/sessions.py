@@ -212,5 +212,10 @@ def check_names(given: Iterable[str], *takers: Callable[..., object]) -> None:
     names = [name for name, each in known.items() if each.kind is Parameter.KEYWORD_ONLY]
     names = [name for name in names if name not in _OF_A_TURN]
     for name in given:
+        if name in _OF_A_TURN:
+            raise InvalidArgumentError(
+                f"no argument {shown(name)}: a turn waits for others, and saves; to choose, open the "
+                "session by SessionMemory.open"
+            )
         if name not in names:
             raise InvalidArgumentError(f"no argument {shown(name)}; {choices(name, names)}")

@@ -39,8 +39,9 @@ WRONG = [
     ({"budget": 2_500, "format": "opnai"}, "did you mean 'openai'?"),
     ({"budget": 2_500, "format": "text"}, "give format='openai'"),
     ({"budget": 2_500, "rankr": None}, "did you mean 'ranker'?"),
+    ({"budget": 2_500, "read": None}, "no argument 'read'; use one of budget, window"),
     ({"budget": 2_500, "ranker": "bm25"}, "give a Ranker"),
-    ({"budget": 2_500, "read_only": True}, "no argument 'read_only'; use one of budget, window"),
+    ({"budget": 2_500, "read_only": True}, "no argument 'read_only': a turn waits"),
 ]
 
 
