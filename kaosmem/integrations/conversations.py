@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -10,6 +10,7 @@ from itertools import chain, islice
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import quote
 
+from kaosmem.arguments import check_several
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import Format, get_format, messages_apart, parse_message, render_messages
 from kaosmem.formats.delimiters import speaker_line
@@ -17,6 +18,8 @@ from kaosmem.formats.shaped_blocks import named_message
 from kaosmem.formats.streams import INTERRUPTED
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
+from kaosmem.sections.default_sections import DEFAULT_SECTIONS
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.message_sync import was_synced
 from kaosmem.session.sessions import Sessions, check_names
@@ -213,6 +216,19 @@ class Conversations:
 
     def _shown(self, message: ChatMessage) -> list[Any]:
         return render_messages([message], self.format).messages or []
+
+
+def sessions_with(
+    own: Sequence[SectionSpec],
+    location: Location,
+    options: Mapping[str, Any],
+) -> Sessions:
+    """Return `Sessions` that have sections of an adapter after those of the program."""
+    sections = options.get("sections")
+    if sections is None:
+        sections = DEFAULT_SECTIONS
+    specs = (*check_several(sections, "sections"), *own)
+    return Sessions(location, **{**options, "sections": specs})
 
 
 def joined_names(*names: str) -> str:

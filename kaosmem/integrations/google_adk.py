@@ -9,14 +9,17 @@ from typing import Any
 
 from kaosmem.arguments import check_count
 from kaosmem.errors import InvalidNameError, needs_extra
-from kaosmem.integrations.conversations import Framework, in_loop, joined_names
+from kaosmem.integrations.conversations import (
+    Framework,
+    in_loop,
+    joined_names,
+    sessions_with,
+)
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.names import check_item_id, safe_id
 from kaosmem.persistence.storage.places import Location
-from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.memory import SessionMemory
-from kaosmem.session.sessions import Sessions
 from kaosmem.types import JSONObject
 from kaosmem.types.items import Item
 
@@ -105,8 +108,7 @@ class KaosmemMemoryService(BaseMemoryService):
         **options: Any,
     ) -> None:
         self._limit = check_count(limit, "limit", least=1)
-        sections = (*DEFAULT_SECTIONS, MEMORIES_SECTION, _DELETED)
-        self._sessions = Sessions(location, sections=sections, **options)
+        self._sessions = sessions_with([MEMORIES_SECTION, _DELETED], location, options)
 
     async def add_session_to_memory(self, session: Session) -> None:
         """Store the events of a session that are new."""

@@ -9,13 +9,11 @@ from typing import Any
 from kaosmem.arguments import check_json, json_text
 from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.conversations import Framework, in_loop, now
+from kaosmem.integrations.conversations import Framework, in_loop, now, sessions_with
 from kaosmem.integrations.model_calls import PackedCalls
 from kaosmem.persistence.storage.places import Location
-from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.memory import SessionMemory
-from kaosmem.session.sessions import Sessions
 from kaosmem.types import JSONDict
 from kaosmem.types.content import ToolResultBlock
 from kaosmem.types.items import ChatMessage, Item
@@ -139,13 +137,12 @@ class KaosmemStore(base.BaseStore):
 
     Args:
         location: The place of the session `store`, which holds all namespaces.
-        options: Further arguments of `Sessions`, such as `namespace` and `ranker`. Own `sections`
-            need one of the name `store`, such as `STORE_SECTION`.
+        options: Further arguments of `Sessions`, such as `namespace` and `ranker`. The section
+            `store` comes after own `sections`.
     """
 
     def __init__(self, location: Location, **options: Any) -> None:
-        sections = (*DEFAULT_SECTIONS, STORE_SECTION)
-        self._sessions = Sessions(location, **{"sections": sections, **options})
+        self._sessions = sessions_with([STORE_SECTION], location, options)
 
     def batch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Do operations in one turn of the session. Reads come before writes."""

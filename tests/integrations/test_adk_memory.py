@@ -170,3 +170,12 @@ def test_a_limit_is_a_whole_number(tmp_path):
 
     with pytest.raises(InvalidArgumentError, match="limit is '10'"):
         KaosmemMemoryService(tmp_path, limit="10")
+
+
+async def test_memories_stand_beside_the_sections_of_the_program(tmp_path):
+    from kaosmem import SectionSpec
+    from kaosmem.integrations.google_adk import KaosmemMemoryService
+
+    service = KaosmemMemoryService(tmp_path, sections=[SectionSpec("notes")])
+    await service.add_session_to_memory(await told("I drink green tea."))
+    assert await found(service, "tea") == ["I drink green tea."]

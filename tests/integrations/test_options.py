@@ -5,7 +5,7 @@ import re
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from kaosmem import InvalidArgumentError
+from kaosmem import InvalidArgumentError, SectionSpec
 from kaosmem.integrations.agent_framework import (
     KaosmemCompaction,
     KaosmemHistoryProvider,
@@ -75,6 +75,17 @@ def test_a_conversation_without_a_name_is_refused_at_once(conversation, tmp_path
         KaosmemSession(tmp_path, conversation=conversation)
     with pytest.raises(InvalidArgumentError, match="made an id"):
         KaosmemFilter(tmp_path, conversation=conversation, budget=2_500)
+
+
+def test_a_store_has_its_section_beside_those_of_the_program(tmp_path):
+    """A section of the same name, and a value that is no list, are refused at once."""
+    store = KaosmemStore(tmp_path, sections=[SectionSpec("notes")])
+    store.put(("users",), "ann", {"drink": "tea"})
+    assert store.get(("users",), "ann").value == {"drink": "tea"}
+    with pytest.raises(InvalidArgumentError, match="two sections are named 'store'"):
+        KaosmemStore(tmp_path, sections=[SectionSpec("store")])
+    with pytest.raises(InvalidArgumentError, match="sections is a int; give a list"):
+        KaosmemStore(tmp_path, sections=3)
 
 
 def test_a_compaction_needs_a_strategy():
