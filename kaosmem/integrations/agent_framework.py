@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
 from typing import Any
 
+from kaosmem.arguments import check_instance
 from kaosmem.compaction import CompactionStrategy
 from kaosmem.errors import needs_extra
 from kaosmem.integrations import part_tables as part
-from kaosmem.integrations.conversations import Conversations
-from kaosmem.integrations.model_calls import ModelCalls
+from kaosmem.integrations.conversations import Conversations, Framework
+from kaosmem.integrations.model_calls import PackedCalls
 from kaosmem.integrations.part_tables import PartTable
 from kaosmem.persistence.storage.places import Location
+from kaosmem.types import JSONDict
 from kaosmem.types.items import ChatMessage
 
 with needs_extra("agent-framework"):
@@ -26,7 +28,6 @@ with needs_extra("agent-framework"):
         included_messages,
     )
 
-ID_REMEDY = "run the agent with session=agent.create_session(session_id=...)"
 _CALL = {"call_id": part.ID, "name": part.NAME, "arguments": part.ARGUMENTS}
 _RESULT = {"call_id": part.RESULT_ID, "result": part.RESULT, "exception": part.ERROR}
 _THOUGHT = {"type": "text_reasoning", "id": part.REASONING_ID}
@@ -45,16 +46,33 @@ _PARTS = PartTable(
 
 def read_message(message: Message) -> list[ChatMessage]:
     """Return a message as a list of one."""
-    parts = [each.to_dict() for each in message.contents]
-    return [ChatMessage(str(message.role), _PARTS.read(parts))]
+    blocks = _PARTS.read(map(_part, message.contents))
+    return [ChatMessage(str(message.role), blocks)]
+
+
+def _part(content: Content) -> JSONDict:
+    """Return a part as a dict. A result with images and the like has its parts as blocks."""
+    part = content.to_dict()
+    items = part.get("items") or ()
+    if any(item["type"] != "text" for item in items):
+        part["result"] = _PARTS.read(items)
+    return part
 
 
 def write_message(message: ChatMessage) -> Message:
     """Return a message of the framework."""
-    return Message(message.role, list(map(Content.from_dict, _PARTS.write(message.blocks))))
+    parts = _PARTS.write(message.blocks)
+    return Message(message.role, list(map(Content.from_dict, parts)))
 
 
-class KaosmemMiddleware(ChatMiddleware):
+_FRAMEWORK = Framework(
+    read_message,
+    write_message,
+    id_remedy="run the agent with session=agent.create_session(session_id=...)",
+)
+
+
+class KaosmemMiddleware(PackedCalls, ChatMiddleware):
     """Keeps each session of an agent in a session of kaosmem, and packs each request of its model.
 
     Args:
@@ -62,18 +80,15 @@ class KaosmemMiddleware(ChatMiddleware):
         options: Further arguments of `ModelCalls`, such as `budget`.
     """
 
-    def __init__(self, location: Location, **options: Any) -> None:
-        self.calls = ModelCalls(
-            location, read=read_message, write=write_message, id_remedy=ID_REMEDY, **options
-        )
+    framework = _FRAMEWORK
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Pack a request, and keep its reply."""
         conversation = None if context.session is None else context.session.session_id
         options = dict(context.options or {})
         packed = await self.calls.request(
-            conversation,
             context.messages,
+            conversation=conversation,
             system=options.get("instructions") or "",
             tools=[tool.to_json_schema_spec() for tool in options.get("tools") or ()],
         )
@@ -82,7 +97,9 @@ class KaosmemMiddleware(ChatMiddleware):
 
         async def keep(response: Any) -> None:
             interrupted = context.stream and response.finish_reason is None
-            await self.calls.keep(conversation, response.messages, interrupted=interrupted)
+            await self.calls.keep(
+                response.messages, conversation=conversation, interrupted=interrupted
+            )
 
         context.stream_result_hooks.append(keep)
         await call_next()
@@ -130,13 +147,7 @@ class KaosmemHistoryProvider(HistoryProvider):
             store_inputs=store_inputs,
             store_outputs=store_outputs,
         )
-        self._kept = Conversations(
-            location,
-            read=read_message,
-            write=write_message,
-            id_remedy=ID_REMEDY,
-            **session,
-        )
+        self._kept = Conversations(location, _FRAMEWORK, **session)
 
     async def get_messages(self, session_id: str | None, **_: Any) -> list[Message]:
         """Return the live messages of a session."""
@@ -149,7 +160,7 @@ class KaosmemHistoryProvider(HistoryProvider):
         **_: Any,
     ) -> None:
         """Store messages at the end of a session."""
-        await self._kept.keep(session_id, messages)
+        await self._kept.keep(messages, conversation=session_id)
 
 
 class KaosmemCompaction:
@@ -160,10 +171,13 @@ class KaosmemCompaction:
 
     Args:
         strategy: A strategy of `kaosmem.compaction`.
+
+    Raises:
+        InvalidArgumentError: If it is none.
     """
 
     def __init__(self, strategy: CompactionStrategy) -> None:
-        self.strategy = strategy
+        self.strategy = check_instance(strategy, CompactionStrategy, "strategy")
 
     async def __call__(self, messages: list[Message]) -> bool:
         """Shorten a list of messages in place. Return whether it has changed."""
@@ -172,5 +186,6 @@ class KaosmemCompaction:
         history = [read_message(message)[0] for message in shown]
         given = dict(zip(map(id, history), shown, strict=True))
         left = await self.strategy.compact(history)
-        messages[:] = [*excluded, *(given.get(id(said)) or write_message(said) for said in left)]
+        kept = [given.get(id(said)) or write_message(said) for said in left]
+        messages[:] = [*excluded, *kept]
         return given.keys() != {id(said) for said in left}

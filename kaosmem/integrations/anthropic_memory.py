@@ -80,7 +80,8 @@ class _Files(dict[str, str]):
     def insert(self, command: Any) -> str:
         """Insert a text after a line. 0 is the beginning of the file."""
         path = self._file(command.path)
-        lines = self[path].removesuffix("\n").split("\n") if self[path] else []
+        text = self[path]
+        lines = text.removesuffix("\n").split("\n") if text else []
         if not 0 <= command.insert_line <= len(lines):
             raise ToolError(
                 f"Invalid `insert_line` parameter: {command.insert_line}. "
@@ -112,9 +113,11 @@ class _Files(dict[str, str]):
             names = path.removeprefix(f"{directory}/").split("/")
             if any(name.startswith(".") for name in names[:2]):
                 continue
+            size = len(self[path].encode())
             for depth in range(min(3, len(names) + 1)):
                 ending = "/" if 0 < depth < len(names) else ""
-                sizes["/".join([asked, *names[:depth]]) + ending] += len(self[path].encode())
+                listed = "/".join([asked, *names[:depth]])
+                sizes[listed + ending] += size
         shown = sorted(sizes, key=lambda path: path.split("/"))
         lines = [f"{_size_text(sizes[path])}\t{path}" for path in shown]
         return (
@@ -174,8 +177,10 @@ def _numbered(
 ) -> str:
     """Return the lines from a first to a last one under a head, each with its number from 1."""
     start = max(1, first)
-    shown = enumerate(lines[start - 1 : last], start)
-    return "\n".join([head, *(f"{number:>{_NUMBER_WIDTH}}\t{line}" for number, line in shown)])
+    shown = [head]
+    for number, line in enumerate(lines[start - 1 : last], start):
+        shown.append(f"{number:>{_NUMBER_WIDTH}}\t{line}")
+    return "\n".join(shown)
 
 
 def _size_text(size: int) -> str:

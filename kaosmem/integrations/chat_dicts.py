@@ -6,11 +6,12 @@ Reasoning is in `thinking_blocks`, as LiteLLM has it: the API itself has no fiel
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from kaosmem.formats.anthropic import AnthropicFormat
 from kaosmem.formats.fields import plainest
 from kaosmem.formats.openai import OpenAIFormat
-from kaosmem.types import JSONDict, JSONObject
+from kaosmem.types import ContentBlock, JSONDict, JSONObject
 from kaosmem.types.content import (
     ImageBlock,
     ThinkingBlock,
@@ -41,9 +42,19 @@ def read_chat_dict(message: JSONObject, *, is_error: bool = False) -> list[ChatM
     if is_error and isinstance(blocks[0], ToolResultBlock):
         blocks = (replace(blocks[0], is_error=True),)
     if thinking:
-        sealed = _THINKING.read_parts({"type": "thinking", **block} for block in thinking)
-        blocks = (*sealed, *blocks)
+        thoughts = _THINKING.read_parts({"type": "thinking", **block} for block in thinking)
+        blocks = (*map(_thought, thoughts), *blocks)
     return [replace(said, content=check_content(plainest(blocks)))]
+
+
+def _thought(block: Any) -> ContentBlock:
+    """Return thinking, of another provider than Anthropic if it has no seal.
+
+    Anthropic's is left out where the instructions change. Others need theirs back.
+    """
+    if block.signature or block.data:
+        return block
+    return replace(block, provider=_CHAT.name)
 
 
 def write_chat_dict(message: ChatMessage) -> JSONDict:

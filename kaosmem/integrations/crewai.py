@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.conversations import now
+from kaosmem.integrations.conversations import Framework, now
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import JSONDict
@@ -32,6 +32,9 @@ def write_message(message: ChatMessage) -> JSONDict:
     if isinstance(result, ToolResultBlock):
         written["name"] = result.name
     return written
+
+
+_FRAMEWORK = Framework(read_chat_dict, write_message, has_task_lists=True)
 
 
 def kaosmem_llm(
@@ -54,10 +57,8 @@ def kaosmem_llm(
         options: Further arguments of `ModelCalls`, such as `budget`.
     """
     kept = copy(llm)
-    chat = ModelCalls(
-        location, read=read_chat_dict, write=write_message, has_task_lists=True, **options
-    )
-    calls = _AgentCalls(kept, llm, conversation, chat)
+    chat = ModelCalls(location, _FRAMEWORK, conversation, **options)
+    calls = _AgentCalls(kept, llm, chat)
     for name in ("call", "acall", "is_context_window_overflowing_threshold"):
         object.__setattr__(kept, name, getattr(calls, name))
     return kept
@@ -69,7 +70,6 @@ class _AgentCalls:
 
     kept: BaseLLM
     llm: BaseLLM
-    conversation: str
     calls: ModelCalls
     prompt: object = None
 
@@ -77,18 +77,18 @@ class _AgentCalls:
         with self._settings():
             if not self._is_of_loop(messages, **options):
                 return self.llm.call(messages, tools, **options)
-            packed = now(self.calls.request(self.conversation, messages, tools=tools or ()))
+            packed = now(self.calls.request(messages, tools=tools or ()))
             reply = self.llm.call(packed.with_system, tools, **options)
-        now(self.calls.keep(self.conversation, _answers(reply)))
+        now(self.calls.keep(_answers(reply)))
         return reply
 
     async def acall(self, messages: Any, tools: Any = None, **options: Any) -> Any:
         with self._settings():
             if not self._is_of_loop(messages, **options):
                 return await self.llm.acall(messages, tools, **options)
-            packed = await self.calls.request(self.conversation, messages, tools=tools or ())
+            packed = await self.calls.request(messages, tools=tools or ())
             reply = await self.llm.acall(packed.with_system, tools, **options)
-        await self.calls.keep(self.conversation, _answers(reply))
+        await self.calls.keep(_answers(reply))
         return reply
 
     @contextmanager

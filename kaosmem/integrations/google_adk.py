@@ -7,15 +7,19 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from typing import Any
 
+from kaosmem.arguments import check_count
 from kaosmem.errors import InvalidNameError, needs_extra
-from kaosmem.integrations.conversations import in_loop, joined_names
+from kaosmem.integrations.conversations import (
+    Framework,
+    in_loop,
+    joined_names,
+    sessions_with,
+)
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.names import check_item_id, safe_id
 from kaosmem.persistence.storage.places import Location
-from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.memory import SessionMemory
-from kaosmem.session.sessions import Sessions
 from kaosmem.types import JSONObject
 from kaosmem.types.items import Item
 
@@ -30,6 +34,8 @@ with needs_extra("google-adk"):
     from google.adk.sessions import Session
     from google.genai import types
 
+_FRAMEWORK = Framework(format="gemini", id_remedy="run the agent in a session")
+
 
 class KaosmemPlugin(BasePlugin):
     """Keeps each session of a user in a session of kaosmem, and packs each request of its agents.
@@ -43,9 +49,7 @@ class KaosmemPlugin(BasePlugin):
 
     def __init__(self, location: Location, **options: Any) -> None:
         super().__init__(name="kaosmem")
-        self.calls = ModelCalls(
-            location, id_remedy="run the agent in a session", **{"format": "gemini", **options}
-        )
+        self.calls = ModelCalls(location, _FRAMEWORK, **options)
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
@@ -53,8 +57,8 @@ class KaosmemPlugin(BasePlugin):
         """Pack a request."""
         config = llm_request.config
         packed = await self.calls.request(
-            _conversation(callback_context),
             llm_request.contents,
+            conversation=_conversation(callback_context),
             system=config.system_instruction or "",
             tools=config.tools or (),
             agent=callback_context.agent_name,
@@ -67,8 +71,10 @@ class KaosmemPlugin(BasePlugin):
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
     ) -> None:
         """Keep a reply."""
-        if llm_response.content is not None and not llm_response.partial:
-            await self.calls.keep(_conversation(callback_context), [llm_response.content])
+        content = llm_response.content
+        # The content of a reply that stopped before its first word has no parts.
+        if content is not None and content.parts and not llm_response.partial:
+            await self.calls.keep([content], conversation=_conversation(callback_context))
 
 
 def _conversation(context: CallbackContext) -> str:
@@ -101,9 +107,8 @@ class KaosmemMemoryService(BaseMemoryService):
         limit: int = 10,
         **options: Any,
     ) -> None:
-        self._limit = limit
-        sections = (*DEFAULT_SECTIONS, MEMORIES_SECTION, _DELETED)
-        self._sessions = Sessions(location, sections=sections, **options)
+        self._limit = check_count(limit, "limit", least=1)
+        self._sessions = sessions_with([MEMORIES_SECTION, _DELETED], location, options)
 
     async def add_session_to_memory(self, session: Session) -> None:
         """Store the events of a session that are new."""

@@ -2,75 +2,94 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from typing import Any
 
-from kaosmem.arguments import json_text
 from kaosmem.errors import needs_extra
-from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.conversations import now
+from kaosmem.formats.delimiters import PROVIDERS_ROLES
+from kaosmem.formats.fields import json_object
+from kaosmem.integrations import part_tables as part
+from kaosmem.integrations.conversations import Framework, now
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
-from kaosmem.types import ContentBlock
+from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types import items as chat
-from kaosmem.types.content import ToolResultBlock, ToolUseBlock
+from kaosmem.types.content import ThinkingBlock
 
 with needs_extra("haystack"):
     from haystack import component
-    from haystack.dataclasses import ChatMessage, ToolCall
+    from haystack.dataclasses import ChatMessage
     from haystack.tools import flatten_tools_or_toolsets
+
+_NAMED = {"tool_name": part.NAME, "extra": part.EXTRA}
+_ORIGIN = {**_NAMED, "id": part.OPTIONAL_RESULT_ID}
+_RESULT = {"result": part.RESULT, "error": part.FAILED, "origin": _ORIGIN}
+_PARTS = part.PartTable(
+    "kind",
+    {"kind": "text", "text": part.TEXT},
+    {"kind": "reasoning", "reasoning_text": part.THINKING},
+    {"kind": "image", "base64_image": part.DATA, "mime_type": part.MEDIA_TYPE},
+    {"kind": "tool_call", **_NAMED, "id": part.ID, "arguments": part.ARGUMENTS},
+    {"kind": "tool_call_result", **_RESULT},
+)
 
 
 def read_message(message: ChatMessage) -> list[chat.ChatMessage]:
     """Return a message as a list of one."""
-    reasoning = message.reasoning
-    thinking = [] if reasoning is None else [{"thinking": reasoning.reasoning_text}]
-    given = {**message.to_openai_dict_format(), "thinking_blocks": thinking}
-    result = message.tool_call_result
-    (said,) = read_chat_dict(given, is_error=result is not None and result.error)
-    calls = message.tool_calls if result is None else [result.origin]
-    if not calls:
-        return [said]
-    first = len(said.blocks) - len(calls)
-    blocks = map(_with_state, said.blocks[first:], calls)
-    return [replace(said, content=(*said.blocks[:first], *blocks))]
+    given = message.to_dict()
+    role = given["role"]
+    name = given["name"]
+    if role == "user" and name and name not in PROVIDERS_ROLES:
+        role = name
+    return [chat.ChatMessage(role, _PARTS.read(map(_part, given["content"])))]
 
 
-def _with_state(block: Any, call: ToolCall) -> ContentBlock:
-    return replace(block, extra=json_text(call.extra) if call.extra else "")
+def _part(given: JSONObject) -> JSONDict:
+    """Return a part with its kind. A result in parts has these as blocks."""
+    ((kind, value),) = given.items()
+    if kind == "text":
+        return {"kind": kind, "text": value}
+    result = value.get("result")
+    if isinstance(result, list):
+        value = {**value, "result": _PARTS.read(map(_part, result))}
+    return {"kind": kind, **value}
 
 
 def write_message(message: chat.ChatMessage) -> ChatMessage:
-    """Return a message of the framework. A result is alone in its message.
+    """Return a message of the framework, its texts in one. A result is alone in its message.
 
-    A call has two ids in OpenAI's Responses: the second one is in its `extra`.
+    The framework sends the reasoning of a reply only as its generator made it.
     """
-    result = message.blocks[0]
-    if isinstance(result, ToolResultBlock):
-        origin = ToolCall(result.name, {}, result.tool_use_id, _extra(result))
-        return ChatMessage.from_tool(message.text, origin, error=result.is_error)
-    written = ChatMessage.from_openai_dict_format(write_chat_dict(message))
-    blocks = [block for block in message.blocks if isinstance(block, ToolUseBlock)]
-    if not blocks:
-        return written
-    calls = list(map(_with_extra, written.tool_calls, blocks))
-    return ChatMessage.from_assistant(written.text, tool_calls=calls)
+    blocks = [block for block in message.blocks if not isinstance(block, ThinkingBlock)]
+    content: list[JSONDict] = []
+    for written in _PARTS.write(blocks):
+        kind = written.pop("kind")
+        if kind == "tool_call":
+            _complete(written)
+        elif kind == "tool_call_result":
+            written["origin"]["arguments"] = {}
+        elif kind == "text" and content and "text" in content[-1]:
+            content[-1]["text"] += f"\n\n{written['text']}"
+            continue
+        content.append({kind: written.get("text", written)})
+    return ChatMessage.from_dict({"role": message.role, "content": content})
 
 
-def _with_extra(call: ToolCall, block: ToolUseBlock) -> ToolCall:
-    extra = _extra(block)
-    if extra and "call_id" in extra:
-        # Under its first id, the provider would ask for the reasoning that is left out here.
-        return replace(call, id=f"fc_{extra['call_id']}", extra=extra)
-    return replace(call, extra=extra)
+def _complete(call: JSONDict) -> None:
+    """Give a call its arguments as a dict, and the first one of its two ids in OpenAI's Responses.
+
+    Under its own first id, the provider would ask for the reasoning that is left out here.
+    """
+    call["arguments"] = json_object(call["arguments"]) or {}
+    call_id = call.get("extra", {}).get("call_id")
+    if call_id:
+        call["id"] = f"fc_{call_id}"
 
 
-def _extra(block: ToolUseBlock | ToolResultBlock) -> dict[str, Any] | None:
-    return json.loads(block.extra) if block.extra else None
-
-
-_REMEDY = "give conversation=..., or generation_kwargs={'conversation': ...}"
+_FRAMEWORK = Framework(
+    read_message,
+    write_message,
+    id_remedy="give conversation=..., or generation_kwargs={'conversation': ...}",
+)
 
 
 @component
@@ -90,14 +109,11 @@ class KaosmemChatGenerator:
         generator: Any,
         location: Location,
         *,
-        conversation: str = "",
+        conversation: str | None = None,
         **options: Any,
     ) -> None:
         self.generator = generator
-        self.conversation = conversation
-        self.calls = ModelCalls(
-            location, read=read_message, write=write_message, id_remedy=_REMEDY, **options
-        )
+        self.calls = ModelCalls(location, _FRAMEWORK, conversation, **options)
 
     @component.output_types(replies=list[ChatMessage])
     def run(
@@ -109,12 +125,12 @@ class KaosmemChatGenerator:
     ) -> dict[str, Any]:
         """Pack a request, and keep its reply."""
         named = dict(generation_kwargs or {})
-        conversation = named.pop("conversation", self.conversation)
+        conversation = named.pop("conversation", None)
         schemas = [tool.tool_spec for tool in flatten_tools_or_toolsets(tools)]
-        packed = now(self.calls.request(conversation, messages, tools=schemas))
+        packed = now(self.calls.request(messages, conversation=conversation, tools=schemas))
         others = {"tools": tools, "streaming_callback": streaming_callback}
         result: dict[str, Any] = self.generator.run(
             packed.with_system, generation_kwargs=named, **others
         )
-        now(self.calls.keep(conversation, result["replies"][:1]))
+        now(self.calls.keep(result["replies"][:1], conversation=conversation))
         return result

@@ -9,14 +9,11 @@ from typing import Any
 from kaosmem.arguments import check_json, json_text
 from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.conversations import in_loop, now
-from kaosmem.integrations.model_calls import ModelCalls
-from kaosmem.names import safe_id
+from kaosmem.integrations.conversations import Framework, in_loop, now, sessions_with
+from kaosmem.integrations.model_calls import PackedCalls
 from kaosmem.persistence.storage.places import Location
-from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.memory import SessionMemory
-from kaosmem.session.sessions import Sessions
 from kaosmem.types import JSONDict
 from kaosmem.types.content import ToolResultBlock
 from kaosmem.types.items import ChatMessage, Item
@@ -80,7 +77,7 @@ def _reasoning(block: JSONDict) -> Any:
 _Request = ModelRequest[Any]
 
 
-class KaosmemMiddleware(AgentMiddleware[Any, Any, Any]):
+class KaosmemMiddleware(PackedCalls, AgentMiddleware[Any, Any, Any]):
     """Keeps each thread of an agent in a session, and packs each request of its model.
 
     The state of the graph stays as it is: the middleware changes the request alone.
@@ -90,31 +87,32 @@ class KaosmemMiddleware(AgentMiddleware[Any, Any, Any]):
         options: Further arguments of `ModelCalls`, such as `budget`.
     """
 
-    def __init__(self, location: Location, **options: Any) -> None:
-        super().__init__()
-        remedy = "call the agent with config={'configurable': {'thread_id': ...}}"
-        self.calls = ModelCalls(
-            location, read=read_message, write=write_message, id_remedy=remedy, **options
-        )
+    framework = Framework(
+        read_message,
+        write_message,
+        id_remedy="call the agent with config={'configurable': {'thread_id': ...}}",
+    )
 
     def wrap_model_call(self, request: _Request, handler: Callable[[_Request], Any]) -> Any:
         """Pack a request, and keep its reply."""
         thread = _thread_id()
         response = handler(now(self._packed(thread, request)))
-        now(self.calls.keep(thread, response.result))
+        now(self.calls.keep(response.result, conversation=thread))
         return response
 
     async def awrap_model_call(self, request: _Request, handler: Callable[[_Request], Any]) -> Any:
         """Pack a request, and keep its reply."""
         thread = _thread_id()
         response = await handler(await self._packed(thread, request))
-        await self.calls.keep(thread, response.result)
+        await self.calls.keep(response.result, conversation=thread)
         return response
 
     async def _packed(self, thread: object, request: _Request) -> _Request:
         given = "" if request.system_message is None else request.system_message.text
         tools = [convert_to_openai_tool(tool) for tool in request.tools]
-        packed = await self.calls.request(thread, request.messages, system=given, tools=tools)
+        packed = await self.calls.request(
+            request.messages, conversation=thread, system=given, tools=tools
+        )
         changes: dict[str, Any] = {"messages": packed.messages}
         if packed.system != given:
             changes["system_message"] = SystemMessage(packed.system)
@@ -138,22 +136,13 @@ class KaosmemStore(base.BaseStore):
     Deleted values move to the archive.
 
     Args:
-        location: The place of the session.
-        session_id: The session that holds all namespaces.
-        options: Further arguments of `Sessions`, such as `namespace` and `ranker`. Own `sections`
-            need one of the name `store`, such as `STORE_SECTION`.
+        location: The place of the session `store`, which holds all namespaces.
+        options: Further arguments of `Sessions`, such as `namespace` and `ranker`. The section
+            `store` comes after own `sections`.
     """
 
-    def __init__(
-        self,
-        location: Location,
-        *,
-        session_id: str = "store",
-        **options: Any,
-    ) -> None:
-        self._session_id = safe_id(session_id)
-        sections = (*DEFAULT_SECTIONS, STORE_SECTION)
-        self._sessions = Sessions(location, **{"sections": sections, **options})
+    def __init__(self, location: Location, **options: Any) -> None:
+        self._sessions = sessions_with([STORE_SECTION], location, options)
 
     def batch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Do operations in one turn of the session. Reads come before writes."""
@@ -167,7 +156,7 @@ class KaosmemStore(base.BaseStore):
     async def _batch(self, ops: list[base.Op]) -> list[base.Result]:
         for op in ops:
             base.validate_op_namespace(op)
-        async with self._sessions.turn(self._session_id) as memory:
+        async with self._sessions.turn("store") as memory:
             results = [_result(memory, op) for op in ops]
             puts = [op for op in ops if isinstance(op, base.PutOp)]
             for op in {_item_key(op): op for op in puts}.values():
@@ -202,7 +191,8 @@ def _search(memory: SessionMemory, op: base.SearchOp) -> list[base.SearchItem]:
     met: Any
     (met,) = _in_memory(found).batch([unranked])
     keys = {_item_key(each) for each in met}
-    shown = [item for item in found if item.key in keys][op.offset : op.offset + op.limit]
+    kept = [item for item in found if item.key in keys]
+    shown = kept[op.offset : op.offset + op.limit]
     return [base.SearchItem(**_fields(item), score=scores.get(item.id)) for item in shown]
 
 

@@ -6,15 +6,15 @@ from typing import Any
 
 from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.model_calls import ModelCalls
-from kaosmem.persistence.storage.places import Location
+from kaosmem.integrations.conversations import Framework
+from kaosmem.integrations.model_calls import PackedCalls
 
 with needs_extra("litellm"):
     from litellm.integrations.custom_logger import CustomLogger
     from litellm.types.utils import CallTypes
 
 
-class KaosmemLogger(CustomLogger):
+class KaosmemLogger(PackedCalls, CustomLogger):
     """Keeps each conversation that a call names in a session, and packs its request.
 
     A call names it by `litellm_session_id`, or by `session_id` in its metadata. Other calls pass
@@ -25,15 +25,7 @@ class KaosmemLogger(CustomLogger):
         options: Further arguments of `ModelCalls`, such as `budget`.
     """
 
-    def __init__(self, location: Location, **options: Any) -> None:
-        super().__init__()
-        self.calls = ModelCalls(
-            location,
-            read=read_chat_dict,
-            write=write_chat_dict,
-            id_remedy="give litellm_session_id",
-            **options,
-        )
+    framework = Framework(read_chat_dict, write_chat_dict, id_remedy="give litellm_session_id")
 
     async def async_pre_call_deployment_hook(
         self, kwargs: dict[str, Any], call_type: CallTypes | None
@@ -43,7 +35,9 @@ class KaosmemLogger(CustomLogger):
         if not conversation or call_type is not CallTypes.acompletion:
             return None
         tools = kwargs.get("tools") or ()
-        packed = await self.calls.request(conversation, kwargs["messages"], tools=tools)
+        packed = await self.calls.request(
+            kwargs["messages"], conversation=conversation, tools=tools
+        )
         return {**kwargs, "messages": packed.with_system}
 
     async def async_post_call_success_deployment_hook(
@@ -56,7 +50,7 @@ class KaosmemLogger(CustomLogger):
         conversation = _conversation(request_data)
         choices = getattr(response, "choices", ())
         if conversation and call_type is CallTypes.acompletion and choices:
-            await self.calls.keep(conversation, [choices[0].message.model_dump()])
+            await self.calls.keep([choices[0].message.model_dump()], conversation=conversation)
         return response
 
 

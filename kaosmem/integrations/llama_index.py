@@ -7,8 +7,9 @@ from typing import Any
 from pydantic import PrivateAttr
 
 from kaosmem.errors import needs_extra
+from kaosmem.formats.fields import plainest
 from kaosmem.integrations import part_tables as part
-from kaosmem.integrations.conversations import now
+from kaosmem.integrations.conversations import Framework, now
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.integrations.part_tables import PartTable
 from kaosmem.persistence.storage.places import Location
@@ -34,12 +35,13 @@ _BLOCKS = PartTable(
 
 def read_message(message: llama.ChatMessage) -> list[ChatMessage]:
     """Return a message as a list of one."""
+    parts = [block.model_dump(mode="json", exclude_none=True) for block in message.blocks]
+    blocks = _BLOCKS.read(parts)
     call_id = message.additional_kwargs.get("tool_call_id")
     if message.role == llama.MessageRole.TOOL and call_id:
-        result = content.ToolResultBlock(call_id, message.content or "")
-        return [ChatMessage("tool", (result,))]
-    blocks = [block.model_dump(mode="json", exclude_none=True) for block in message.blocks]
-    return [ChatMessage(message.role.value, _BLOCKS.read(blocks))]
+        result: Any = plainest(blocks)
+        return [ChatMessage("tool", (content.ToolResultBlock(call_id, result),))]
+    return [ChatMessage(message.role.value, blocks)]
 
 
 def write_message(message: ChatMessage) -> llama.ChatMessage:
@@ -50,6 +52,9 @@ def write_message(message: ChatMessage) -> llama.ChatMessage:
         return llama.ChatMessage(message.text, role="tool", additional_kwargs=named)
     given = {"role": message.role, "blocks": _BLOCKS.write(message.blocks)}
     return llama.ChatMessage.model_validate(given)
+
+
+_FRAMEWORK = Framework(read_message, write_message)
 
 
 class KaosmemMemory(BaseMemory):
@@ -64,7 +69,6 @@ class KaosmemMemory(BaseMemory):
         options: Further arguments of `ModelCalls`, such as `budget`.
     """
 
-    _conversation: str = PrivateAttr()
     _calls: ModelCalls = PrivateAttr()
     _recent: list[llama.ChatMessage] = PrivateAttr(default_factory=list)
 
@@ -76,8 +80,7 @@ class KaosmemMemory(BaseMemory):
         **options: Any,
     ) -> None:
         super().__init__()
-        self._conversation = conversation
-        self._calls = ModelCalls(location, read=read_message, write=write_message, **options)
+        self._calls = ModelCalls(location, _FRAMEWORK, conversation, **options)
 
     @classmethod
     def from_defaults(cls, **options: Any) -> KaosmemMemory:
@@ -86,23 +89,23 @@ class KaosmemMemory(BaseMemory):
 
     def get(self, input: str | None = None, **_: Any) -> list[llama.ChatMessage]:
         """Return the packed request."""
-        return now(self._calls.request(self._conversation, self._recent)).with_system
+        return now(self._calls.request(self._recent)).with_system
 
     def get_all(self) -> list[llama.ChatMessage]:
         """Return all messages that the session holds live."""
-        return now(self._calls.all(self._conversation))
+        return now(self._calls.all())
 
     def put(self, message: llama.ChatMessage) -> None:
         """Store a message."""
         self._recent.append(message)
-        now(self._calls.keep(self._conversation, [message]))
+        now(self._calls.keep([message]))
 
     def set(self, messages: list[llama.ChatMessage]) -> None:
         """Store the new ones of messages that stand for the whole conversation."""
         self._recent = list(messages)
-        now(self._calls.request(self._conversation, self._recent))
+        now(self._calls.request(self._recent))
 
     def reset(self) -> None:
         """Move all messages to the archive."""
         self._recent = []
-        now(self._calls.clear(self._conversation))
+        now(self._calls.clear())

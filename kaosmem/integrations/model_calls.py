@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import dropwhile, islice, takewhile
 from typing import Any
 
+from kaosmem.arguments import check_count, check_instance
 from kaosmem.assembly.context import Context
 from kaosmem.formats import messages_apart, parse_message
-from kaosmem.integrations.conversations import Conversations, in_loop, single
+from kaosmem.integrations.conversations import Conversations, Framework, in_loop, single
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.session.memory import SessionMemory
@@ -47,34 +48,41 @@ class ModelCalls(Conversations):
 
     Args:
         location: A path, a URL that fsspec understands, or a filesystem.
-        budget: Tokens of a request, with its instructions and the schemas of its tools.
-        has_task_lists: Whether the framework begins an empty list with each question, so that the
-            answers of a list are those of its last question.
+        framework: Reads, writes and names what the framework has.
+        conversation: The id of the conversation of calls that name none, as in `Conversations`.
+        budget: Tokens of a request, with its instructions and the schemas of its tools. It is
+            needed; by default None, so that a misspelt name is told before a missing one.
         window: The window that grows, one for each agent that shares a conversation. None packs
             each call anew.
-        options: Further arguments of `Conversations`, such as `read`, `format` and `namespace`.
+        options: Further arguments of `Conversations`, such as `format` and `namespace`.
+
+    Raises:
+        KaosmemError: If an argument is not valid or not known, as `Conversations`.
     """
 
     def __init__(
         self,
         location: Location,
+        framework: Framework,
+        conversation: Any = None,
+        /,
         *,
-        budget: int,
-        has_task_lists: bool = False,
+        budget: int | None = None,
         window: str | Window | None = "main",
         **options: Any,
     ) -> None:
-        super().__init__(location, **options)
-        self._budget = budget
-        self._has_task_lists = has_task_lists
+        super().__init__(location, framework, conversation, **options)
+        self._budget = check_count(budget, "budget", least=1)
         self._window = Window(window) if isinstance(window, str) else window
+        if self._window is not None:
+            check_instance(self._window, Window, "window")
 
     @in_loop
     async def request(
         self,
-        conversation: object,
         messages: Sequence[object],
         *,
+        conversation: object = None,
         system: str = "",
         tools: Sequence[Any] = (),
         agent: str = "",
@@ -82,9 +90,9 @@ class ModelCalls(Conversations):
         """Store the new ones of a conversation's messages, and return the request for the model.
 
         Args:
-            conversation: The framework's id of the conversation.
             messages: The messages that the framework would send, or the newest of them. The system
                 messages before all others are instructions of this call.
+            conversation: The framework's id of the conversation.
             system: More instructions of this call.
             tools: The schemas of this call's tools, dicts or objects of an SDK, to count them.
             agent: The name of the agent that calls. Each agent of a conversation has a window.
@@ -110,12 +118,13 @@ class ModelCalls(Conversations):
 
     async def _sync(self, memory: SessionMemory, given: Sequence[object]) -> None:
         """Store the new ones of messages. A list without answers begins after the last answer."""
-        apart = messages_apart(given, self.format)
-        newest_first = (parse_message(message, self.format) for message in reversed(apart))
-        if not self._has_task_lists and any(map(_is_answer, newest_first)):
-            await memory.sync_messages(given, format=self.format)
+        given_format = self._given_format
+        apart = messages_apart(given, given_format)
+        newest_first = (parse_message(message, given_format) for message in reversed(apart))
+        if not self.framework.has_task_lists and any(map(_is_answer, newest_first)):
+            await memory.sync_messages(given, format=given_format)
             return
-        said = [parse_message(message, self.format) for message in apart]
+        said = [parse_message(message, given_format) for message in apart]
         told = {message.text for message in said if _is_answer(message)}
         stored = islice(reversed(memory["messages"]), 4 * _MORE_COMPARED)
         before = dropwhile(
@@ -136,10 +145,12 @@ class ModelCalls(Conversations):
         if sent and sent[0].get("role") == "system":
             instructions = self.format.parse(sent.pop(0)).text
         static = instructions.removeprefix(system).lstrip("\n")
-        if self.write is None:
+        write = self.framework.write
+        if write is None:
             return Request(instructions, static, sent, sent)
-        sent = self._written(single(map(self.format.parse, sent)), given, self.write)
-        prompt = [self.write(ChatMessage("system", instructions))] if instructions else []
+        said = map(self.format.parse, messages_apart(sent, self.format))
+        sent = self._written(single(said), given, write)
+        prompt = [write(ChatMessage("system", instructions))] if instructions else []
         return Request(instructions, static, sent, [*prompt, *sent])
 
     def _window_of(self, agent: str) -> Window | None:
@@ -179,13 +190,29 @@ class ModelCalls(Conversations):
     def _originals(self, given: Sequence[object]) -> dict[Compared, list[object]]:
         """Return given messages by the messages as which they are shown, the newest last."""
         found: dict[Compared, list[object]] = {}
-        if self.read is None:
+        read = self.framework.read
+        if read is None:
             return found
         for each in given:
-            said = _compared(single(self.read(each)))
+            said = _compared(single(read(each)))
             if said:
                 found.setdefault(said, []).append(each)
         return found
+
+
+class PackedCalls:
+    """The part of an adapter that packs the calls of a model, before its class of the framework.
+
+    Args:
+        location: The place of the sessions.
+        options: Further arguments of `ModelCalls`, such as `budget`.
+    """
+
+    framework: Framework
+
+    def __init__(self, location: Location, **options: Any) -> None:
+        super().__init__()
+        self.calls = ModelCalls(location, self.framework, **options)
 
 
 def _is_prompt(message: Any) -> bool:

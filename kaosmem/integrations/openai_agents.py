@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from kaosmem.errors import needs_extra
-from kaosmem.integrations.conversations import Conversations
+from kaosmem.integrations.conversations import Conversations, Framework
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
 
@@ -15,6 +16,9 @@ with needs_extra("openai-agents"):
     from agents.items import TResponseInputItem
     from agents.memory.session_settings import SessionSettings, resolve_session_limit
     from agents.run_config import CallModelData, ModelInputData
+
+_FRAMEWORK = Framework(format="openai-responses")
+_NAMED_BY_RUNS = replace(_FRAMEWORK, id_remedy="return one from the function conversation=")
 
 
 class KaosmemFilter(RunHooks[Any]):
@@ -38,7 +42,10 @@ class KaosmemFilter(RunHooks[Any]):
         **options: Any,
     ) -> None:
         self.conversation = conversation
-        self.calls = ModelCalls(location, **{"format": "openai-responses", **options})
+        if callable(conversation):
+            self.calls = ModelCalls(location, _NAMED_BY_RUNS, **options)
+        else:
+            self.calls = ModelCalls(location, _FRAMEWORK, conversation, **options)
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Pack a request."""
@@ -52,8 +59,8 @@ class KaosmemFilter(RunHooks[Any]):
             if isinstance(tool, FunctionTool)
         ]
         packed = await self.calls.request(
-            self._named(data.context),
             data.model_data.input,
+            conversation=self._named(data.context),
             system=data.model_data.instructions or "",
             tools=tools,
             agent=data.agent.name,
@@ -67,11 +74,11 @@ class KaosmemFilter(RunHooks[Any]):
         response: ModelResponse,
     ) -> None:
         """Keep a reply."""
-        await self.calls.keep(self._named(context.context), response.to_input_items())
+        await self.calls.keep(response.to_input_items(), conversation=self._named(context.context))
 
-    def _named(self, context: Any) -> str:
-        named = self.conversation
-        return named if isinstance(named, str) else named(context)
+    def _named(self, context: Any) -> str | None:
+        """Return the id that the program's function tells. None: all runs have the given one."""
+        return self.conversation(context) if callable(self.conversation) else None
 
 
 class KaosmemSession:
@@ -98,7 +105,7 @@ class KaosmemSession:
     ) -> None:
         self.session_id = conversation
         self.session_settings = options.pop("session_settings", None)
-        self._kept = Conversations(location, format="openai-responses", **options)
+        self._kept = Conversations(location, _FRAMEWORK, conversation, **options)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the live items in their order.
@@ -106,7 +113,7 @@ class KaosmemSession:
         Args:
             limit: The number of newest items. None: the limit of the settings, or all.
         """
-        items = await self._kept.all(self.session_id)
+        items = await self._kept.all()
         newest = resolve_session_limit(limit, self.session_settings)
         if newest is None:
             return items
@@ -114,12 +121,12 @@ class KaosmemSession:
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Store items at the end. The items of one reply are one message."""
-        await self._kept.keep(self.session_id, items, as_given=True)
+        await self._kept.keep(items, as_given=True)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Move the newest item to the archive, and return it. None: there is none."""
-        return await self._kept.pop(self.session_id)
+        return await self._kept.pop()
 
     async def clear_session(self) -> None:
         """Move all items to the archive."""
-        await self._kept.clear(self.session_id)
+        await self._kept.clear()

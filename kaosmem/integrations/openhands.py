@@ -11,7 +11,7 @@ from pydantic import ConfigDict, PrivateAttr
 
 from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.conversations import now
+from kaosmem.integrations.conversations import Framework, now
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.types import JSONDict
 from kaosmem.types.content import ToolResultBlock
@@ -93,6 +93,9 @@ def _part(part: JSONDict) -> JSONDict:
     return {"type": "image", "image_urls": [part["image_url"]["url"]]}
 
 
+_FRAMEWORK = Framework(read_group, write_group)
+
+
 class KaosmemCondenser(CondenserBase):
     """Keeps a conversation in a session, and packs each request of its agent.
 
@@ -114,7 +117,7 @@ class KaosmemCondenser(CondenserBase):
     def model_post_init(self, context: Any) -> None:
         """Open the place of the sessions."""
         options: dict[str, Any] = self.model_extra or {}
-        self._calls = ModelCalls(self.location, read=read_group, write=write_group, **options)
+        self._calls = ModelCalls(self.location, _FRAMEWORK, self.conversation, **options)
 
     def condense(self, view: View, agent_llm: Any = None) -> View:
         """Pack a request."""
@@ -127,9 +130,7 @@ class KaosmemCondenser(CondenserBase):
                 tool.to_openai_tool(add_security_risk_prediction=True) for tool in prompt.tools
             ]
         packed = now(
-            self._calls.request(
-                self.conversation, grouped(view.events), system="\n".join(texts), tools=tools
-            )
+            self._calls.request(grouped(view.events), system="\n".join(texts), tools=tools)
         )
         static = write_group(ChatMessage("system", packed.static)) if packed.static else ()
         return View(events=[*prompts, *static, *chain.from_iterable(packed.messages)])
@@ -141,4 +142,4 @@ class KaosmemCondenser(CondenserBase):
     def keep(self, event: Event) -> None:
         """Store a reply of the agent. Other events are stored with the next request."""
         if _is_finish(event) or (isinstance(event, MessageEvent) and event.source == "agent"):
-            now(self._calls.keep(self.conversation, grouped([event])))
+            now(self._calls.keep(grouped([event])))

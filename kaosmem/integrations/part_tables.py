@@ -12,6 +12,7 @@ from dataclasses import fields
 from hashlib import sha256
 
 from kaosmem.arguments import json_text
+from kaosmem.formats.fields import json_object
 from kaosmem.formats.shapes import (
     EMPTY,
     FUNCTION,
@@ -27,6 +28,7 @@ from kaosmem.formats.shapes import (
     values_of,
     written,
 )
+from kaosmem.formats.shapes import FAILED as FAILED
 from kaosmem.formats.shapes import MEDIA_TYPE as MEDIA_TYPE
 from kaosmem.formats.shapes import SEALED as SEALED
 from kaosmem.formats.shapes import SIGNATURE as SIGNATURE
@@ -51,7 +53,11 @@ REASONING_ID = Field("extra", uncounted, is_optional=True)
 """The provider's id of sealed thinking. Formats pass it over, as it is no JSON object."""
 ARGUMENTS = Field("arguments", uncounted, is_optional=True)
 RESULT_ID = Field("tool_use_id", uncounted)
+OPTIONAL_RESULT_ID = Field("tool_use_id", uncounted, is_optional=True)
+EXTRA = Field("extra", uncounted, is_optional=True)
+"""A mapping of further fields of a call or a result, by which its provider knows it."""
 RESULT = Field("content", uncounted, is_optional=True)
+"""A text, content blocks, or a value that becomes JSON text."""
 ERROR = Field("error", uncounted, is_optional=True)
 """The text of a result that is an error, absent from any other."""
 OUTCOME = Field("outcome", uncounted)
@@ -72,7 +78,7 @@ _KINDS: dict[Field, type[ContentBlock]] = {
 _NEEDED: dict[type[ContentBlock], JSONDict] = {
     ThinkingBlock: {"thinking": ""},
     ToolUseBlock: {"id": ""},
-    ToolResultBlock: {"content": ""},
+    ToolResultBlock: {"content": "", "tool_use_id": ""},
 }
 """Values that a block needs, and a part may lack."""
 
@@ -133,11 +139,14 @@ def _kind(template: Template) -> type[ContentBlock]:
 def _block(kind: type[ContentBlock], values: JSONDict) -> ContentBlock:
     if kind is ImageBlock:
         return image_of(values)
+    if kind is not ThinkingBlock and "extra" in values:
+        values["extra"] = json_text(values["extra"])
     if kind is ToolResultBlock:
         failed = values.pop("outcome", "success") != "success"
-        values["is_error"] = bool(values.pop("error", "")) or failed
-        if not isinstance(values["content"], str):
-            values["content"] = json_text(values["content"])
+        error = values.pop("error", "")
+        content = values["content"] or error
+        values["is_error"] = bool(error or values.get("is_error")) or failed
+        values["content"] = content if isinstance(content, str | tuple) else json_text(content)
     made: ContentBlock = kind(**values)
     return made
 
@@ -153,6 +162,8 @@ def _values(block: ContentBlock) -> JSONDict:
         values["thinking"] = block.thinking if block.signature else None
         values["data"] = block.data or None
         values["extra"] = block.extra or None
+    if isinstance(block, ToolUseBlock | ToolResultBlock):
+        values["extra"] = json_object(block.extra) or None
     if isinstance(block, ToolResultBlock):
         values["content"] = block_text(block)
         values["error"] = values["content"] if block.is_error else None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from kaosmem.arguments import json_text
 from kaosmem.errors import needs_extra
 from kaosmem.integrations import part_tables as part
-from kaosmem.integrations.model_calls import ModelCalls
-from kaosmem.persistence.storage.places import Location
+from kaosmem.integrations.conversations import Framework
+from kaosmem.integrations.model_calls import PackedCalls
 from kaosmem.types.items import ChatMessage
 
 with needs_extra("pydantic-ai"):
@@ -46,9 +47,27 @@ def read_message(message: ModelMessage) -> list[ChatMessage]:
     messages = []
     for told in given["parts"]:
         kind = told["part_kind"]
-        blocks = _SAID.read(told["content"]) if kind == "user-prompt" else _PARTS.read([told])
+        if kind == "tool-return":
+            told["content"] = _result(told["content"])
+        if kind == "user-prompt":
+            blocks = _SAID.read(told["content"])
+        else:
+            blocks = _PARTS.read([told])
         messages.append(ChatMessage(_ROLES.get(kind, "user"), blocks))
     return messages
+
+
+def _result(content: Any) -> Any:
+    """Return the content of a result, as blocks if it has an image or another file."""
+    items = content if isinstance(content, list) else [content]
+    files = [isinstance(item, dict) and "media_type" in item for item in items]
+    if not any(files):
+        return content
+    parts = []
+    for item, is_file in zip(items, files, strict=True):
+        is_plain = is_file or isinstance(item, str)
+        parts.append(item if is_plain else json_text(item))
+    return _SAID.read(parts)
 
 
 def write_message(message: ChatMessage) -> ModelMessage:
@@ -57,9 +76,9 @@ def write_message(message: ChatMessage) -> ModelMessage:
     parts = _PARTS.write(message.blocks)
     if message.role not in ("assistant", "tool"):
         said = [each.get("content", each) for each in _SAID.write(message.blocks)]
-        # One text is sent otherwise than a list of one.
-        content = said[0] if len(said) == 1 and isinstance(said[0], str) else said
-        parts = [{"part_kind": "user-prompt", "content": content}]
+        if len(said) == 1 and isinstance(said[0], str):
+            (said,) = said  # a list of one text is sent otherwise
+        parts = [{"part_kind": "user-prompt", "content": said}]
     return ModelMessagesTypeAdapter.validate_python([{"kind": kind, "parts": parts}])[0]
 
 
@@ -76,7 +95,7 @@ def _for_model(model: Any, message: ModelMessage) -> ModelMessage:
     return replace(message, parts=parts)
 
 
-class KaosmemCapability(AbstractCapability[Any]):
+class KaosmemCapability(PackedCalls, AbstractCapability[Any]):
     """Keeps each conversation of an agent in a session, and packs each request of its model.
 
     The message history of the run stays as it is: the capability changes the request alone. System
@@ -87,12 +106,9 @@ class KaosmemCapability(AbstractCapability[Any]):
         options: Further arguments of `ModelCalls`, such as `budget`.
     """
 
-    def __init__(self, location: Location, **options: Any) -> None:
-        super().__init__()
-        remedy = "run the agent with conversation_id=..."
-        self.calls = ModelCalls(
-            location, read=read_message, write=write_message, id_remedy=remedy, **options
-        )
+    framework = Framework(
+        read_message, write_message, id_remedy="run the agent with conversation_id=..."
+    )
 
     async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
         """Pack a request."""
@@ -106,14 +122,16 @@ class KaosmemCapability(AbstractCapability[Any]):
             for tool in (*given.function_tools, *given.output_tools)
         ]
         packed = await self.calls.request(
-            ctx.conversation_id,
             request_context.messages,
+            conversation=ctx.conversation_id,
             system="\n\n".join(part.content for part in given.instruction_parts or ()),
             tools=tools,
         )
-        prompt = [ai.ModelRequest([ai.SystemPromptPart(packed.static)])] if packed.static else []
         sent = [_for_model(request_context.model, message) for message in packed.messages]
-        return replace(request_context, messages=[*prompt, *sent])
+        if packed.static:
+            prompt = ai.SystemPromptPart(packed.static)
+            sent.insert(0, ai.ModelRequest([prompt]))
+        return replace(request_context, messages=sent)
 
     async def after_model_request(
         self,
@@ -124,5 +142,5 @@ class KaosmemCapability(AbstractCapability[Any]):
     ) -> ai.ModelResponse:
         """Keep a reply."""
         interrupted = response.state != "complete"
-        await self.calls.keep(ctx.conversation_id, [response], interrupted=interrupted)
+        await self.calls.keep([response], conversation=ctx.conversation_id, interrupted=interrupted)
         return response

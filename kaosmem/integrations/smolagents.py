@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from kaosmem.errors import needs_extra
-from kaosmem.integrations.conversations import now
+from kaosmem.integrations.conversations import Framework, now
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.integrations.part_tables import TEXT, PartTable
 from kaosmem.persistence.storage.places import Location
@@ -56,6 +56,9 @@ def write_group(message: chat.ChatMessage) -> Group:
     return (ChatMessage(MessageRole(role), [{"type": "text", "text": text}]),)
 
 
+_FRAMEWORK = Framework(read_group, write_group, has_task_lists=True)
+
+
 class KaosmemModel(Model):
     """Keeps the conversation of an agent in a session, and packs each request of its model.
 
@@ -76,10 +79,7 @@ class KaosmemModel(Model):
     ) -> None:
         super().__init__(model_id=model.model_id)
         self.model = model
-        self.conversation = conversation
-        self.calls = ModelCalls(
-            location, read=read_group, write=write_group, has_task_lists=True, **options
-        )
+        self.calls = ModelCalls(location, _FRAMEWORK, conversation, **options)
 
     def generate(
         self,
@@ -89,13 +89,13 @@ class KaosmemModel(Model):
     ) -> ChatMessage:
         """Pack a request. The agent tells the reply again in its next one."""
         tools = map(get_tool_json_schema, options.get("tools_to_call_from") or ())
-        packed = now(self.calls.request(self.conversation, _grouped(messages), tools=list(tools)))
+        packed = now(self.calls.request(_grouped(messages), tools=list(tools)))
         sent = [message for group in packed.with_system for message in group]
         return self.model.generate(sent, *args, **options)
 
     def keep(self, step: MemoryStep, **_: Any) -> None:
         """Store a step of the agent: a callback of its `step_callbacks`, for the last answer."""
-        now(self.calls.keep(self.conversation, _grouped(step.to_messages())))
+        now(self.calls.keep(_grouped(step.to_messages())))
 
 
 def _grouped(messages: list[Any]) -> list[Group]:

@@ -9,6 +9,7 @@ from kaosmem.errors import needs_extra
 from kaosmem.formats.bedrock import BedrockFormat
 from kaosmem.formats.fields import extra_fields, extra_text
 from kaosmem.formats.shaped_blocks import Block
+from kaosmem.integrations.conversations import Framework
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import ContentBlock, JSONObject
@@ -47,6 +48,11 @@ class StrandsFormat(BedrockFormat):
         return written
 
 
+_FRAMEWORK = Framework(
+    format=StrandsFormat(), id_remedy="give conversation=..., or the agent a session manager"
+)
+
+
 class KaosmemPlugin(Plugin):
     """Keeps the conversation of an agent in a session, and packs each request of its model.
 
@@ -63,12 +69,12 @@ class KaosmemPlugin(Plugin):
         self,
         location: Location,
         *,
-        conversation: str = "",
+        conversation: str | None = None,
         **options: Any,
     ) -> None:
         super().__init__()
         self.conversation = conversation
-        self.calls = ModelCalls(location, **{"format": StrandsFormat(), **options})
+        self.calls = ModelCalls(location, _FRAMEWORK, conversation, **options)
 
     def init_agent(self, agent: Agent) -> None:
         """Take the place before the model of an agent."""
@@ -79,8 +85,8 @@ class KaosmemPlugin(Plugin):
         """Pack a request."""
         text, prompt = split_system_prompt(context.system_prompt)
         packed = await self.calls.request(
-            self._named(context.agent),
             list(map(_said, context.messages)),
+            conversation=self._named(context.agent),
             system=text or "",
             tools=context.tool_specs,
         )
@@ -94,7 +100,9 @@ class KaosmemPlugin(Plugin):
         if response is not None and not event.retry:
             interrupted = response.stop_reason == "cancelled"
             said = [_said(response.message)]
-            await self.calls.keep(self._named(event.agent), said, interrupted=interrupted)
+            await self.calls.keep(
+                said, conversation=self._named(event.agent), interrupted=interrupted
+            )
 
     def _named(self, agent: Any) -> Any:
         return self.conversation or agent.session_id

@@ -59,7 +59,7 @@ from kaosmem.session.graph import Graph
 from kaosmem.session.ingestion import Ingestion, Progress
 from kaosmem.session.message_sync import MessageSync, facts_taken_back
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.opening import SHARED_SESSIONS, Opening, unopened
+from kaosmem.session.opening import SHARED_SESSIONS, Opening, Unopened
 from kaosmem.session.options import DEFAULT_OPTIONS, SessionOptions
 from kaosmem.session.proposals import Proposals
 from kaosmem.session.saving.hydration import Hydrated
@@ -127,8 +127,7 @@ class SessionMemory:
     # Opening and closing.
 
     @classmethod
-    @unopened
-    async def open(
+    def open(
         cls,
         url_or_fs: Location = "./.kaosmem",
         session_id: str = "default",
@@ -141,7 +140,7 @@ class SessionMemory:
         in_turn: bool = False,
         trace: bool | None = None,
         options: SessionOptions = DEFAULT_OPTIONS,
-    ) -> AsyncIterator[SessionMemory]:
+    ) -> Unopened[SessionMemory]:
         """Open a session, new or stored.
 
         Leaving the block saves the session. An exception discards unsaved changes, and so does a
@@ -193,20 +192,24 @@ class SessionMemory:
         clock = check_instance(options, SessionOptions, "options").clock_or(utc_now)
         mode = parse_mode(trace)
         opening = Opening(url_or_fs, session_id, namespace, specs, counter, ranker)
-        async with TURNS_OF_PLACES.take(opening.place) if in_turn else nullcontext():
-            log, hydrated = await _read(opening, options, read_only=read_only)
-            session = OpenSession(
-                opening,
-                log,
-                hydrated,
-                clock=clock,
-                present=clock,
-                rng=random.SystemRandom(),
-                read_only=read_only,
-                trace=mode,
-            )
-            async with cls(session) as memory:
-                yield memory
+
+        async def opened() -> AsyncIterator[SessionMemory]:
+            async with TURNS_OF_PLACES.take(opening.place) if in_turn else nullcontext():
+                log, hydrated = await _read(opening, options, read_only=read_only)
+                session = OpenSession(
+                    opening,
+                    log,
+                    hydrated,
+                    clock=clock,
+                    present=clock,
+                    rng=random.SystemRandom(),
+                    read_only=read_only,
+                    trace=mode,
+                )
+                async with cls(session) as memory:
+                    yield memory
+
+        return Unopened(asynccontextmanager(opened)())
 
     @classmethod
     def test_mode(

@@ -76,11 +76,13 @@ class _Known(NamedTuple):
         item: The item that is the message, or was made of it.
         said: The message, in the form in which messages are compared.
         place: The place of the message in the conversation, from 0. None: unknown.
+        prompts: The system messages of the list between this message and the next one.
     """
 
     item: Item
     said: tuple[str, list[object]]
     place: int | None
+    prompts: list[Item]
 
 
 class MessageSync:
@@ -108,6 +110,7 @@ class MessageSync:
         self._fetch = fetch
         self._parsed: dict[int, ChatMessage] = {}
         self._seen: list[_Known] = []  # the newest messages of the section, newest first
+        self._prompts: list[Item] = []  # system messages of the list, older than the last one seen
         # The number of leading system messages, which are no part of the conversation.
         self._start = 0
         while self._start < len(messages) and self._message(self._start).role == "system":
@@ -119,13 +122,25 @@ class MessageSync:
         if found is None:
             return SyncPlan(self._messages_from(self._start, 0), [])
         number, end = found
-        later = [known.item for known in self._seen[:number]]
+        prompts = self._seen[number].prompts[::-1]
+        told = 0
+        while told < len(prompts) and self._is_at(end + told, prompts[told]):
+            told += 1
+        later = prompts[told:]
+        for known in self._seen[:number]:
+            later += [known.item, *known.prompts]
         withdrawn = [item.id for item in later if not item.pinned]
         following = end
         place = await self._place(number)
         if place is not None:
             following = place + 1
-        return SyncPlan(self._messages_from(end, following), withdrawn)
+        return SyncPlan(self._messages_from(end + told, following + told), withdrawn)
+
+    def _is_at(self, at: int, item: Item) -> bool:
+        """Return whether a message of the list is an item."""
+        if at >= len(self._given):
+            return False
+        return _comparable(self._message(at)) == _comparable(item.message)
 
     def _messages_from(self, start: int, place: int) -> list[tuple[int, ChatMessage]]:
         """Return the messages of the list from `start` on. place: of the first one."""
@@ -166,11 +181,15 @@ class MessageSync:
             if item is None:
                 return None
             if item.role == "system":
+                if was_synced(item):
+                    self._prompts.append(item)
                 continue
             original = await self._original(item)
             match = _ID.fullmatch(original.id)
             place = int(match[1]) if match else None
-            self._seen.append(_Known(item, _comparable(original.message), place))
+            said = _comparable(original.message)
+            self._seen.append(_Known(item, said, place, self._prompts))
+            self._prompts = []
         return self._seen[number]
 
     async def _original(self, item: Item) -> Item:
@@ -182,12 +201,15 @@ class MessageSync:
 
     async def _place(self, number: int) -> int | None:
         """Return the place of a known message: its own, or by a message before it."""
+        distance = 0
         for back in range(_MAX_COMPARED):
             known = await self._known(number + back)
             if known is None:
                 return None
+            if back:
+                distance += 1 + len(known.prompts)
             if known.place is not None:
-                return known.place + back
+                return known.place + distance
         return None
 
     async def _end_in_whole_list(self, number: int) -> int:
@@ -223,14 +245,19 @@ class MessageSync:
     async def _equal_up_to(self, end: int, number: int) -> tuple[int, bool]:
         """Compare the messages up to a place with a known one and those before it.
 
+        System messages between them are passed over: a framework may tell them at one call alone.
+
         Returns:
             The number of equal messages, and whether these are all that can be compared.
         """
-        equal = 0
+        equal = passed = 0
         while equal < _MAX_COMPARED:
-            at = end - 1 - equal
+            at = end - 1 - equal - passed
             if at < self._start:
                 return equal, equal > 0
+            if equal and self._message(at).role == "system":
+                passed += 1
+                continue
             known = await self._known(number)
             if known is None:
                 # The list has earlier messages, so that the section must lack some.

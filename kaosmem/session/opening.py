@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from collections.abc import Hashable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cached_property, wraps
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from kaosmem.arguments import check_instance
 from kaosmem.errors import NotOpenedError
@@ -21,7 +20,6 @@ from kaosmem.session.saving.hydration import Hydrated, hydrate, keep_indexes, st
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import AnyCounter, TokenCounter
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 MAX_SHARED = 8
@@ -34,6 +32,7 @@ class Opening:
 
     Attributes:
         place: Is equal for all openings of one session.
+        counter: The counter that the session is counted with.
     """
 
     location: Location = field(repr=False, compare=False)
@@ -43,17 +42,14 @@ class Opening:
     given_counter: AnyCounter
     ranker: Ranker | None
     place: Hashable = field(init=False, repr=False)
+    counter: TokenCounter = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         place = same_place(self.location), self.namespace, self.session_id
         object.__setattr__(self, "place", place)
         if self.ranker is not None:
             check_instance(self.ranker, Ranker, "ranker")
-
-    @cached_property
-    def counter(self) -> TokenCounter:
-        """The counter that the session is counted with."""
-        return get_counter(self.given_counter)
+        object.__setattr__(self, "counter", get_counter(self.given_counter))
 
     def read(
         self, *, read_only: bool = False, single_writer: bool = False
@@ -123,12 +119,6 @@ class UnopenedSync(AbstractContextManager[T]):
         return self._inner.__exit__(*raised)
 
     __getattr__ = _refuse
-
-
-def unopened(function: Callable[P, AsyncIterator[T]]) -> Callable[P, Unopened[T]]:
-    """Return a function whose result is opened by `async with`, as `asynccontextmanager` does."""
-    opened = asynccontextmanager(function)
-    return wraps(function)(lambda *args, **kwargs: Unopened(opened(*args, **kwargs)))
 
 
 @dataclass

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from inspect import Parameter, signature
 from typing import Any
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, is_number
 from kaosmem.errors import ConflictError, InvalidArgumentError, ReadOnlyError
-from kaosmem.names import check_name, shown_number
+from kaosmem.names import check_name, choices, shown, shown_number
 from kaosmem.persistence.storage.places import Location, same_place
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.saving.turns import TURNS_OF_PLACES, OneLoop
+
+_OF_A_TURN = ("read_only", "in_turn")
+"""Arguments of `SessionMemory.open` that no caller chooses: a turn writes, and waits for others."""
 
 
 @dataclass
@@ -42,11 +46,13 @@ class Sessions:
             run at once.
         idle_s: Seconds after which an idle session is closed, when a turn ends or by `close_idle`.
         clock: Returns seconds.
-        arguments: Further arguments of `SessionMemory.open`, but for `read_only` and `in_turn`.
+        arguments: Further arguments of `SessionMemory.open`, but for `read_only` and `in_turn`: a
+            turn waits for others, and saves. To read a session, open it by itself.
 
     Raises:
-        InvalidNameError: If the namespace is not valid.
-        InvalidArgumentError: If another argument is not valid.
+        InvalidNameError: If the namespace is not valid, or no session can be kept in the location.
+        InvalidArgumentError: If another argument is not valid, or not known.
+        KaosmemError: If a package for the location is missing, or its server can't be reached.
 
     >>> from kaosmem import Sessions
     >>> async with Sessions("./.kaosmem") as sessions:
@@ -68,10 +74,16 @@ class Sessions:
         clock: Callable[[], float] = time.monotonic,
         **arguments: Any,
     ) -> None:
+        check_names(arguments)
+        SessionMemory.open(
+            location, namespace=namespace, **arguments
+        )  # checks them, and reads none
         if not isinstance(idle_s, int | float) or not idle_s >= 0:
             raise InvalidArgumentError(f"idle_s is {shown_number(idle_s)}; give seconds from 0 on")
+        if not callable(clock) or not is_number(clock()):
+            raise InvalidArgumentError("clock gives no seconds; give one such as time.monotonic")
         self._location = location
-        self._namespace = check_name(namespace, "namespace")
+        self._namespace = namespace
         self._max_open = check_count(max_open, "max_open", least=1)
         self._idle_s = idle_s
         self._clock = clock
@@ -190,3 +202,24 @@ class Sessions:
         if block is not None:
             raised = (type(error), error, error.__traceback__) if error else (None, None, None)
             await block.__aexit__(*raised)
+
+
+def check_names(given: Iterable[str], *takers: Callable[..., object]) -> None:
+    """Raise InvalidArgumentError for an argument that `Sessions` and other takers do not know.
+
+    Args:
+        takers: Classes that hand further arguments on to `Sessions`.
+    """
+    known: dict[str, Parameter] = {}
+    for taker in (*takers, Sessions, SessionMemory.open):
+        known |= signature(taker).parameters
+    names = [name for name, each in known.items() if each.kind is Parameter.KEYWORD_ONLY]
+    names = [name for name in names if name not in _OF_A_TURN]
+    for name in given:
+        if name in _OF_A_TURN:
+            raise InvalidArgumentError(
+                f"no argument {shown(name)}: a turn waits for others, and saves; to choose, open the "
+                "session by SessionMemory.open"
+            )
+        if name not in names:
+            raise InvalidArgumentError(f"no argument {shown(name)}; {choices(name, names)}")

@@ -208,7 +208,8 @@ class MemoryTools:
 
     def _state(self, item: Item) -> str:
         """Return whether an item was archived, and which item replaced it; "" for any other one."""
-        section = next((each for each in self._memory if each.spec.name == item.section), None)
+        sections = {section.spec.name: section for section in self._memory}
+        section = sections.get(item.section)
         if section is None or item.id in section:
             return ""
         if item.key is None:

@@ -1,4 +1,4 @@
-"""The memory service of Google ADK in a session: found by a later runner, stored once, erased."""
+"""The memory service and the plugin of Google ADK: found by a later runner, stored once, erased."""
 
 import pytest
 
@@ -137,3 +137,45 @@ async def test_users_never_share_memories(tmp_path):
     assert len(response.memories) == 1
     for query in ("", "?"):
         assert (await service.search_memory(app_name="a:b", user_id="c", query=query)) is not None
+
+
+async def test_a_reply_without_parts_ends_no_run(tmp_path):
+    """Gemini gives none where a reply stopped before its first word. The next question is asked."""
+    from google.adk.agents import LlmAgent
+    from google.adk.models import BaseLlm, LlmResponse
+    from google.adk.runners import InMemoryRunner
+    from google.genai import types
+
+    from kaosmem.integrations.google_adk import KaosmemPlugin
+
+    requests = []
+
+    class Model(BaseLlm):
+        async def generate_content_async(self, llm_request, stream=False):
+            requests.append(str(llm_request.contents))
+            yield LlmResponse(content=types.Content(role="model"), finish_reason="STOP")
+
+    kept = KaosmemPlugin(tmp_path, budget=2_500)
+    agent = LlmAgent(name="a", model=Model(model="scripted"))
+    runner = InMemoryRunner(agent, app_name="app", plugins=[kept])
+    for question in ("Who owns the deal?", "Since when?"):
+        await runner.run_debug(question, session_id="talk", quiet=True)
+    assert "Since when?" in requests[-1]
+    assert "Who owns the deal?" in requests[-1]
+
+
+def test_a_limit_is_a_whole_number(tmp_path):
+    from kaosmem import InvalidArgumentError
+    from kaosmem.integrations.google_adk import KaosmemMemoryService
+
+    with pytest.raises(InvalidArgumentError, match="limit is '10'"):
+        KaosmemMemoryService(tmp_path, limit="10")
+
+
+async def test_memories_stand_beside_the_sections_of_the_program(tmp_path):
+    from kaosmem import SectionSpec
+    from kaosmem.integrations.google_adk import KaosmemMemoryService
+
+    service = KaosmemMemoryService(tmp_path, sections=[SectionSpec("notes")])
+    await service.add_session_to_memory(await told("I drink green tea."))
+    assert await found(service, "tea") == ["I drink green tea."]

@@ -103,7 +103,7 @@ async def test_a_message_that_is_shown_as_it_was_said_is_the_frameworks_own(tmp_
     result = ToolMessage("Page 1.", tool_call_id="c", artifact={"bytes": 9})
     said = [HumanMessage("How many?"), AIMessage("", tool_calls=[call]), result]
     calls = LangChainMiddleware(tmp_path, budget=2_500).calls
-    packed = await calls.request("talk", said)
+    packed = await calls.request(said, conversation="talk")
     assert [id(message) for message in packed.messages] == [id(message) for message in said]
 
 
@@ -121,8 +121,8 @@ async def test_a_speaker_whom_no_provider_knows_is_a_user_under_a_line(adapter, 
         memory.add("messages", "It was Bob.", role="critic")
         memory.add("messages", "I see.", role="assistant")
     calls = adapter(tmp_path, budget=2_500).calls
-    packed = await calls.request("talk", [])
-    said = [message for each in packed.messages for message in calls.read(each)]
+    packed = await calls.request([], conversation="talk")
+    said = [message for each in packed.messages for message in calls.framework.read(each)]
     assert [message.role for message in said] == ["user", "user", "assistant"]
     assert '<message from="critic">' in said[1].text
     assert "It was Bob." in said[1].text
@@ -133,7 +133,7 @@ async def test_a_question_that_the_filter_stored_first_is_stored_once(tmp_path):
     session = KaosmemSession(tmp_path, conversation="talk")
     kept = KaosmemFilter(tmp_path, conversation="talk", budget=2_500)
     for _ in range(2):
-        await kept.calls.request("talk", [*await session.get_items(), QUESTION])
+        await kept.calls.request([*await session.get_items(), QUESTION])
         await session.add_items([QUESTION])
         await session.add_items([SAID])
     assert await session.get_items() == [QUESTION, SAID, QUESTION, SAID]
@@ -150,7 +150,7 @@ async def test_a_history_with_another_speaker_is_known_again(tmp_path):
         '<message from="critic">\n It was Bob.',
     )
     calls = KaosmemMiddleware(tmp_path, budget=2_500).calls
-    await calls.request("talk", [*given, Message("user", ["And since when?"])])
+    await calls.request([*given, Message("user", ["And since when?"])], conversation="talk")
     with SyncSessionMemory.open(tmp_path, "talk") as memory:
         said = [(item.role, item.text) for item in memory["messages"]]
     assert said == [

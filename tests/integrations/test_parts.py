@@ -8,10 +8,12 @@ from agent_framework import Content, Message
 from langchain_core.messages import AIMessage, HumanMessage
 from pydantic_ai import Agent
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelRequest,
     ModelResponse,
     TextPart,
     ThinkingPart,
+    ToolReturnPart,
     UserPromptPart,
 )
 from pydantic_ai.models.function import FunctionModel
@@ -201,7 +203,8 @@ def test_the_reasoning_of_agent_framework_keeps_its_id():
 def test_a_call_of_haystack_keeps_both_ids():
     """OpenAI's Responses refuse a call whose `call_id` is not that of its result."""
     messages = module("haystack")
-    call = messages.ToolCall("read", {}, "fc_3", {"call_id": "call_1"})
+    dataclasses = import_module("haystack.dataclasses")
+    call = dataclasses.ToolCall("read", {}, "fc_3", {"call_id": "call_1"})
     given = messages.ChatMessage
     replies = [given.from_assistant(tool_calls=[call]), given.from_tool("Page 1.", call)]
     for reply in replies:
@@ -231,7 +234,7 @@ async def test_the_same_words_said_twice_are_two_messages(tmp_path):
     for number in range(3):
         talk += [HumanMessage("Go on."), AIMessage("Done.", id=f"reply-{number}")]
     talk.append(HumanMessage("Go on."))
-    packed = await middleware.calls.request("talk", talk)
+    packed = await middleware.calls.request(talk, conversation="talk")
     assert [id(message) for message in packed.messages] == [id(message) for message in talk]
 
 
@@ -253,3 +256,110 @@ def test_a_question_of_pydantic_ai_is_written_as_a_text():
     (said,) = module.read_message(asked)
     (part,) = module.write_message(said).parts
     assert part.content == "Who owns the deal?"
+
+
+IMAGE = ImageBlock(DATA, "image/png")
+
+
+def test_a_result_of_agent_framework_has_its_image():
+    """It is counted as an image, and a rebuilt result says that there was one."""
+    messages = module("agent_framework")
+    items = [Content.from_text("A chart."), Content.from_uri(DATA)]
+    result = Message("tool", [Content.from_function_result("c", result=items)])
+    (read,) = messages.read_message(result)
+    assert said(read) == [("c", (TextBlock("A chart."), IMAGE), False)]
+    (written,) = messages.write_message(read).contents
+    assert written.result == "A chart.\n[image image/png]"
+
+
+def test_a_result_of_pydantic_ai_has_its_image():
+    """Its data is no text of many thousand tokens. Values beside it are texts as ever."""
+    messages = module("pydantic_ai")
+    image = BinaryContent(b"\x89PNG\r\n\x1a\n", media_type="image/png")
+    pdf = BinaryContent(b"%PDF", media_type="application/pdf")
+    (read,) = messages.read_message(ModelRequest([ToolReturnPart("draw", image, "c")]))
+    assert said(read) == [("c", (IMAGE,), False)]
+    mixed = ["A chart.", image, {"page": 1}, pdf]
+    (read,) = messages.read_message(ModelRequest([ToolReturnPart("draw", mixed, "c")]))
+    expected = 'A chart.\n[image image/png]\n{"page":1}\n[binary, for framework alone]'
+    assert read.text == expected
+    (written,) = messages.write_message(read).parts
+    assert written.content == expected
+
+
+def test_an_error_of_agent_framework_without_a_text_says_what_failed():
+    messages = module("agent_framework")
+    # The framework keeps the message of an exception out of what it stores.
+    failed = Content.from_function_result("c", exception="No such page.")
+    (read,) = messages.read_message(Message("tool", [failed]))
+    assert said(read) == [("c", "FunctionInvocationError", True)]
+
+
+REASONED = [
+    {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed"},
+    {"type": "text", "text": "Ann."},
+]
+
+
+async def test_the_reasoning_of_other_providers_goes_back_under_changed_instructions(tmp_path):
+    """Only Anthropic's is bound to them. A model of OpenAI or DeepSeek asks for its reasoning."""
+    messages = module("langchain")
+    calls = messages.KaosmemMiddleware(tmp_path, budget=2_500).calls
+    openai = {"model_provider": "openai"}
+    replies = [
+        AIMessage(REASONED, response_metadata=openai),
+        AIMessage("Ann.", additional_kwargs={"reasoning_content": "Who may it be?"}),
+    ]
+    talk = []
+    for number, reply in enumerate(replies):
+        talk.append(HumanMessage(f"Question {number}?"))
+        packed = await calls.request(talk, conversation="talk", system=f"It is {number} o'clock.")
+        assert [id(message) for message in packed.messages] == [id(message) for message in talk]
+        await calls.keep([reply], conversation="talk")
+        talk.append(reply)
+
+
+@pytest.mark.frameworks
+def test_a_call_of_haystack_needs_no_id():
+    """A generator of Ollama gives none. The result is that of the call all the same."""
+    messages = module("haystack")
+    call = import_module("haystack.dataclasses").ToolCall("read", {"page": 1})
+    (made,) = messages.read_message(messages.ChatMessage.from_assistant(tool_calls=[call]))
+    (result,) = messages.read_message(messages.ChatMessage.from_tool("Page 1.", call))
+    assert said(made) == [("", "read", {"page": 1})]
+    assert said(result) == [("", "Page 1.", False)]
+
+
+@pytest.mark.frameworks
+def test_a_result_of_haystack_has_its_image():
+    messages = module("haystack")
+    dataclasses = import_module("haystack.dataclasses")
+    image = dataclasses.ImageContent("iVBORw0KGgo=", "image/png", validation=False)
+    parts = [dataclasses.TextContent("A chart."), image]
+    call = dataclasses.ToolCall("draw", {}, "c")
+    (read,) = messages.read_message(messages.ChatMessage.from_tool(parts, call))
+    assert said(read) == [("c", (TextBlock("A chart."), IMAGE), False)]
+    (written,) = messages.write_message(read).tool_call_results
+    assert written.result == "A chart.\n[image image/png]"
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("framework", [*WITH_MESSAGES, *WITH_EXTRA])
+def test_an_empty_text_goes_out_and_in(framework):
+    messages = module(framework)
+    (read,) = messages.read_message(messages.write_message(ChatMessage("user", "")))
+    assert (read.role, read.text) == ("user", "")
+
+
+@pytest.mark.frameworks
+def test_a_result_of_llama_index_has_its_image():
+    messages = module("llama_index")
+    blocks = [
+        messages.llama.TextBlock(text="A chart."),
+        messages.llama.ImageBlock(image=b"iVBORw0KGgo=", image_mimetype="image/png"),
+    ]
+    named = {"tool_call_id": "c"}
+    result = messages.llama.ChatMessage(role="tool", blocks=blocks, additional_kwargs=named)
+    (read,) = messages.read_message(result)
+    assert said(read) == [("c", (TextBlock("A chart."), IMAGE), False)]
+    assert messages.write_message(read).content == "A chart.\n[image image/png]"

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import dropwhile
 
 import pytest
 from hypothesis import given
@@ -70,6 +71,52 @@ async def test_system_messages_at_the_beginning_are_left_out():
     assert await synced(memory, [said("Be brief.", "system"), said("Hi.")]) == ["Hi."]
     messages = [said("Be polite.", "developer"), said("Hi."), said("Who are you?")]
     assert await synced(memory, messages) == ["Who are you?"]
+
+
+_WORDS = st.sampled_from(["Yes.", "No.", "Go on."])
+_ROLES = st.sampled_from(["user", "assistant", "system"])
+
+
+@given(st.lists(st.lists(st.tuples(_ROLES, _WORDS), min_size=1, max_size=4), max_size=5))
+def test_system_messages_between_others_are_stored_once(turns):
+    """Each of them is at its place, also if the list is handed over again without anything new."""
+
+    async def converse():
+        memory = test_memory()
+        full = []
+        for told in turns:
+            full += [said(text, role) for role, text in told]
+            for _ in range(2):
+                await synced(memory, full)
+                kept = list(dropwhile(lambda message: message["role"] == "system", full))
+                roles = [item.role for item in memory["messages"]]
+                assert roles == [message["role"] for message in kept]
+                assert texts(memory) == [message["content"] for message in kept]
+
+    asyncio.run(converse())
+
+
+async def test_a_system_message_of_one_call_changes_nothing_else():
+    """A framework tells the time at each call, and does not keep it in its list."""
+    memory = SessionMemory.test_mode()
+    full = []
+    for number in range(4):
+        full.append(said(f"Question {number}."))
+        told = said(f"It is {number} o'clock.", "system")
+        new = await synced(memory, [*full[:-1], told, full[-1]])
+        expected = [told["content"], full[-1]["content"]]
+        assert new == (expected if number else expected[1:])
+        full.append(said(f"Answer {number}.", "assistant"))
+        memory.add_message(full[-1], format="openai")
+
+
+async def test_a_system_message_that_was_taken_back_goes():
+    """The last call failed, and the next one tells another time."""
+    memory = SessionMemory.test_mode()
+    begin = [said("Hi."), said("Hello.", "assistant"), said("What time is it?")]
+    await synced(memory, [*begin, said("It is one.", "system")])
+    assert await synced(memory, [*begin, said("It is two.", "system")]) == ["It is two."]
+    assert texts(memory) == ["Hi.", "Hello.", "What time is it?", "It is two."]
 
 
 async def test_a_list_that_was_cut_or_rewritten_adds_only_what_is_new():

@@ -1,6 +1,7 @@
 """A server keeps the sessions of its users: opened on demand, one turn at a time, closed when idle."""
 
 import asyncio
+import re
 
 import anyio
 import pytest
@@ -175,10 +176,46 @@ async def test_a_turn_in_a_second_event_loop_at_the_same_time_is_refused(tmp_pat
             assert [item.text for item in memory["messages"]] == ["here", "elsewhere"]
 
 
-async def test_wrong_arguments_are_refused(tmp_path):
-    for wrong in ({"max_open": 0}, {"idle_s": -1}):
-        with pytest.raises(InvalidArgumentError):
-            Sessions(tmp_path, **wrong)
+WRONG = [
+    ({"max_open": 0}, "max_open is 0"),
+    ({"idle_s": -1}, "idle_s is -1"),
+    ({"clock": lambda: "noon"}, "time.monotonic"),
+    ({"clock": 3}, "time.monotonic"),
+    ({"rankr": None}, "no argument 'rankr'; did you mean 'ranker'?"),
+    ({"read_only": True}, "no argument 'read_only': a turn waits for others, and saves"),
+    ({"in_turn": True}, "open the session by SessionMemory.open"),
+    ({"session_id": "a"}, "no argument 'session_id'; use one of namespace, max_open"),
+    ({"ranker": "bm25"}, "give a Ranker"),
+    ({"counter": "gpt-99"}, "no encoding 'gpt-99'"),
+    ({"sections": ["messages"]}, "give a list of SectionSpec"),
+    ({"trace": "yes"}, "use True"),
+    ({"options": {}}, "give a SessionOptions"),
+    ({"namespace": "../a"}, "namespace"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "words"), WRONG)
+def test_a_wrong_or_unknown_argument_is_refused_at_once(wrong, words, tmp_path):
+    """Not at the first turn, which runs inside a server or a framework. The error names the remedy."""
+    with pytest.raises(InvalidArgumentError, match=re.escape(words)):
+        Sessions(tmp_path, **wrong)
+
+
+@pytest.mark.parametrize("place", ["nosuch://bucket", 3, __file__, "https://user:pass@host/x"])
+def test_a_place_that_can_hold_no_session_is_refused_at_once(place):
+    """The error shows no password."""
+    with pytest.raises(InvalidNameError, match="no session can be kept in") as raised:
+        Sessions(place)
+    assert "pass@" not in str(raised.value)
+
+
+def test_making_sessions_reads_and_writes_nothing(tmp_path):
+    """A program may make them before its storage is there. A clock of the program's own is taken."""
+    Sessions(tmp_path / "later", clock=lambda: 0, ranker=None, trace=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_wrong_ids_are_refused(tmp_path):
     async with Sessions(tmp_path) as sessions:
         with pytest.raises(InvalidNameError):
             async with sessions.turn("../a"):

@@ -161,8 +161,11 @@ class KnowledgeGraph:
             )
             return {**_part(shown_nodes, relations), "note": note}
 
-        counts = range(1, sum(1 + len(node["observations"]) for node in nodes))
-        return leading(bisect_left(counts, True, key=lambda count: not self._fits(leading(count))))
+        number = sum(1 + len(node["observations"]) for node in nodes)
+        fitting = bisect_left(
+            range(1, number), True, key=lambda count: not self._fits(leading(count))
+        )
+        return leading(fitting)
 
     def _fits(self, part: JSONObject) -> bool:
         return self._memory.admin.counter(json_text(part)) <= self._max_tokens
