@@ -23,11 +23,11 @@ from kaosmem.persistence.layout import (
     PURGE,
     SNAP,
     archive_file,
-    archive_files,
     index_files,
+    list_archives,
+    list_segments,
+    list_snapshots,
     log_file,
-    numbers,
-    segments,
     snapshot_file,
 )
 from kaosmem.persistence.recovery import read_snapshot
@@ -85,11 +85,11 @@ def store_snapshot(
     if seq <= max(snapshots, default=0) or (before and before not in snapshots):
         return False
     failure = yield from _publish(drafts)
-    first_segments = segments((yield List(LOG)))
-    snapshots = numbers((yield List(SNAP)))
+    segments = yield from list_segments()
+    snapshots = yield from list_snapshots()
     newest = max(snapshots, default=0)
     was_purged = newest > seq and (yield from _purged(newest)) > max(seq, purged)
-    was_deleted = newest == seq and not any(first <= seq for first in first_segments)
+    was_deleted = newest == seq and not any(first <= seq for first in segments)
     if was_purged or was_deleted:  # where nothing locks: what was just written must not come back
         for path, _ in reversed(drafts):
             yield Delete(path, at_once=True)
@@ -97,7 +97,7 @@ def store_snapshot(
         raise failure
     if was_purged or was_deleted:
         return False
-    yield from plan_pruning(first_segments, snapshots, newest=seq, sound={*sound, seq})
+    yield from plan_pruning(segments, snapshots, newest=seq, sound={*sound, seq})
     return True
 
 
@@ -153,17 +153,17 @@ def purge(
         own, draft = yield from _drafted(archive, head.seq)
         yield Publish(own, draft)
     yield Write(snapshot_file(head.seq), lines)
-    for seq in numbers((yield List(SNAP))):
+    for seq in (yield from list_snapshots()):
         if seq < head.seq:
             yield Delete(snapshot_file(seq), at_once=True)
-    for seq, path in archive_files((yield List(ARCHIVE))):
+    for seq, path in (yield from list_archives()):
         # Where nothing locks, another may purge at the same record, and its snapshot may come last.
         if seq < head.seq or (locks and seq == head.seq and path != own):
             yield Delete(path, at_once=True)
     # After the snapshot: a writer that stores an index looks for that afterwards.
     for name in sorted((yield List(INDEX))):
         yield Delete(f"{INDEX}/{name}", at_once=True)
-    for first in segments((yield List(LOG))):
+    for first in (yield from list_segments()):
         if first <= head.seq:
             # Where names alone keep writers apart, none may be free while one may still want it.
             yield Delete(log_file(first), at_once=True) if locks else _blank(first)
@@ -192,10 +192,10 @@ def roll_up(commits: Sequence[tuple[int, int]]) -> Steps[tuple[int, int]]:
         # Another may have rolled up a part with what follows it, which is there already then.
         lines += part.removesuffix(b"\n").split(b"\n")[firsts[0] + len(lines) - first :]
     yield Write(log_file(firsts[0]), [b"\n".join([*lines, b""])])
-    newest = max(numbers((yield List(SNAP))), default=0)
+    newest = max((yield from list_snapshots()), default=0)
     if newest >= firsts[0] and (yield from _purged(newest)) >= firsts[0]:
         yield _blank(firsts[0])  # what was forgotten meanwhile must not come back
-    elif not {*firsts} <= {*segments((yield List(LOG)))}:  # nor what was pruned
+    elif not {*firsts} <= {*(yield from list_segments())}:  # nor what was pruned
         yield Delete(log_file(firsts[0]), at_once=True)
     return firsts[0], sum(count for _, count in commits)
 

@@ -11,11 +11,10 @@ from kaosmem.errors import CorruptionError
 from kaosmem.names import shown
 from kaosmem.persistence.files.lines import parse_object, split_lines
 from kaosmem.persistence.layout import (
-    ARCHIVE,
     LOG,
     PURGE,
-    SNAP,
-    archive_files,
+    list_archives,
+    list_snapshots,
     log_file,
     numbers,
     older_files,
@@ -99,8 +98,8 @@ def _unerased(
     if erasure.record:
         reasons += yield from _check_log(erasure)
     search = _Search(erasure)
-    paths = [snapshot_file(seq) for seq in numbers((yield List(SNAP)))]
-    paths += [path for _, path in archive_files((yield List(ARCHIVE)))]
+    paths = [snapshot_file(seq) for seq in (yield from list_snapshots())]
+    paths += [path for _, path in (yield from list_archives())]
     paths += [log_file(first) for first in numbers((yield List(LOG)))]
     for path in paths:
         try:
@@ -121,7 +120,7 @@ def _unerased(
 
 def _check_log(erasure: Erasure) -> Steps[list[str]]:
     """Return why the log is not as the erasure left it, or later."""
-    snapshots = numbers((yield List(SNAP)))
+    snapshots = yield from list_snapshots()
     record = erasure.record
     if not snapshots:
         return [f"no snapshot says that everything before record {record} was deleted"]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from kaosmem.errors import CorruptionError
 from kaosmem.names import path_of
+from kaosmem.persistence.steps import List, Steps
 
 LOG = "log"
 SNAP = "snap"
@@ -56,10 +57,24 @@ def archive_file(seq: int, crc: int) -> str:
     return f"{ARCHIVE}/{seq:020d}-{crc:08x}.jsonl"
 
 
-def archive_files(names: Iterable[str]) -> list[tuple[int, str]]:
-    """Return the record and the path of each archive file among `names`, ascending."""
-    found = (match for name in names if (match := _ARCHIVE.fullmatch(name)))
-    return sorted((int(match[1]), f"{ARCHIVE}/{match[0]}") for match in found)
+def list_archives() -> Steps[list[tuple[int, str]]]:
+    """Return the record and the path of each stored archive file, ascending."""
+    found = []
+    for name in (yield List(ARCHIVE)):
+        match = _ARCHIVE.fullmatch(name)
+        if match is not None:
+            found.append((int(match[1]), f"{ARCHIVE}/{name}"))
+    return sorted(found)
+
+
+def list_snapshots() -> Steps[list[int]]:
+    """Return the record of each stored snapshot, ascending."""
+    return numbers((yield List(SNAP)))
+
+
+def list_segments() -> Steps[list[int]]:
+    """Return the stored segments of the log as `segments` does."""
+    return segments((yield List(LOG)))
 
 
 def index_file(section: str, seq: int, txn: str) -> str:
@@ -92,6 +107,7 @@ def older_files(paths: Iterable[str], record: int) -> list[str]:
 
 
 def _is_older(path: str, record: int) -> bool:
+    """Return whether a file is from before an erasure at a record."""
     folder, _, name = path.partition("/")
     if folder in _STATES:
         match = _STATES[folder].fullmatch(name)
@@ -101,7 +117,9 @@ def _is_older(path: str, record: int) -> bool:
 
 def numbers(names: Iterable[str]) -> list[int]:
     """Return the numbers of the numbered files among `names`, ascending."""
-    return sorted(number for name in names if (number := _number(name)))
+    found = set(map(_number, names))
+    found.discard(0)
+    return sorted(found)
 
 
 def segments(names: Iterable[str]) -> list[int]:
@@ -121,5 +139,6 @@ def segments(names: Iterable[str]) -> list[int]:
 
 
 def _number(name: str) -> int:
+    """Return the number of a numbered file, 0 for any other."""
     match = _NUMBERED.fullmatch(name)
     return int(match[1]) if match else 0

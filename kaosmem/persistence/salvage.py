@@ -35,11 +35,10 @@ from kaosmem.persistence.files.manifest import (
 )
 from kaosmem.persistence.files.records import Head, Record, read_tail, record_of, torn_tail
 from kaosmem.persistence.layout import (
-    ARCHIVE,
     LOG,
-    SNAP,
     archive_file,
-    archive_files,
+    list_archives,
+    list_snapshots,
     log_file,
     numbers,
     snapshot_file,
@@ -91,7 +90,7 @@ def _salvaged(session: str) -> Steps[Recovered | None]:
     noted = yield ReadNote()
     identity = yield from _own_identity(session, damage)
     log = numbers((yield List(LOG)))
-    snapshots = numbers((yield List(SNAP)))
+    snapshots = yield from list_snapshots()
     base = yield from _base(snapshots, log, identity.log_id, damage)
     log_id = identity.log_id or base.log_id
     records, lost = yield from _read_log(log, base, log_id, damage)
@@ -392,9 +391,11 @@ def salvage_archive(
     """
     damage: list[CorruptionError] = []
     entries: list[Entry] = []
-    files = [(each.seq, each.path) for each in archives or ()]
     if archives is None:
-        files = [(seq, path) for seq, path in archive_files((yield List(ARCHIVE))) if seq >= since]
+        stored = yield from list_archives()
+        files = [file for file in stored if file[0] >= since]
+    else:
+        files = [(each.seq, each.path) for each in archives]
     for seq, path in files:
         try:
             found = yield from _items(path, seq, log_id, damage)
