@@ -97,13 +97,24 @@ def index_files(names: Iterable[str], section: str | None = None) -> list[tuple[
     return sorted(found)
 
 
+def foreign_name(names: Iterable[str]) -> str | None:
+    """Return the first name in a session's folder that is not kaosmem's, or None.
+
+    Dot files belong to others.
+    """
+    for name in sorted(names):
+        if name not in OWN and not name.startswith("."):
+            return name
+    return None
+
+
 def older_files(paths: Iterable[str], record: int) -> list[str]:
     """Return the files from before an erasure at a record, which deletes them.
 
     Args:
         paths: The session's files that are not blank. A blank segment keeps its name taken.
     """
-    return [path for path in sorted(paths) if _is_older(path, record)]
+    return sorted(path for path in paths if _is_older(path, record))
 
 
 def _is_older(path: str, record: int) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 from zlib import crc32
 
 from kaosmem.errors import ConflictError, CorruptionError
-from kaosmem.persistence.layout import LOCK, LOG, OWN, SESSION, SNAP
+from kaosmem.persistence.layout import LOCK, LOG, SESSION, SNAP, foreign_name
 from kaosmem.persistence.steps import (
     Append,
     Create,
@@ -165,10 +165,10 @@ class LocalStorage:
     def foreign(self) -> str | None:
         """Return the name of a file in the session's folder that is not kaosmem's, or None."""
         try:
-            names = sorted(self._disk.list(self._folder))
+            names = self._disk.list(self._folder)
         except FileNotFoundError:
             return None
-        return next((name for name in names if name not in OWN and not name.startswith(".")), None)
+        return foreign_name(names)
 
     def delete(self) -> None:
         """Delete the session: renamed out of view first, so that no reader sees a part of it.

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from fsspec.implementations.memory import MemoryFileSystem
 
 from kaosmem.errors import DurabilityError, KaosmemError
-from kaosmem.persistence.layout import FOLDERS, LOG, OWN, SESSION
+from kaosmem.persistence.layout import FOLDERS, LOG, SESSION, foreign_name
 from kaosmem.persistence.steps import (
     Append,
     Create,
@@ -154,8 +154,7 @@ class ObjectStorage:
 
     def foreign(self) -> str | None:
         """Return the name of something under the prefix that kaosmem did not put there, or None."""
-        names = sorted(name for name, _ in _entries(self._filesystem, self._prefix))
-        return next((name for name in names if name not in OWN and not name.startswith(".")), None)
+        return foreign_name(name for name, _ in _entries(self._filesystem, self._prefix))
 
     def keeps_versions(self) -> bool | None:
         """Return whether the bucket has or had versioning.
