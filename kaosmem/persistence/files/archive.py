@@ -20,11 +20,7 @@ from kaosmem.persistence.files.items import (
     item_of,
 )
 from kaosmem.persistence.files.lines import checksum, parse_object, stated_crc
-from kaosmem.persistence.files.manifest import (
-    ListedArchive,
-    last_line,
-    missing,
-)
+from kaosmem.persistence.files.manifest import ListedArchive, last_line, missing
 from kaosmem.persistence.steps import Read, ReadParts, Steps
 from kaosmem.sections.archive import EvictedItem
 from kaosmem.types import JSONDict, JSONObject, JSONValue
@@ -73,13 +69,12 @@ def _table(listed: ListedArchive) -> Steps[Table]:
 
     Raises CorruptionError.
     """
-    table = None
     try:
         table = yield from read_table(listed)
     except FileNotFoundError:
         raise missing(listed.path) from None
     except CorruptionError:
-        pass  # reading the whole file names the damage
+        table = None  # reading the whole file names the damage
     if table is None:
         data = yield from _whole(listed)
         table = _made_anew(data, listed.path)
@@ -103,18 +98,11 @@ def _read_intact(
 ) -> Steps[list[Entry]]:
     """Return the items of some lines. Raises CorruptionError if one cannot be read."""
     places = [starts[number - 1 : number + 2] for number in numbers]
-    try:
-        parts = yield ReadParts(tuple((path, before, end - before) for before, _, end in places))
-    except FileNotFoundError:
-        raise missing(path) from None
+    parts = yield from _read_parts([(path, before, end - before) for before, _, end in places])
     return [_entry(path, place, part) for place, part in zip(places, parts, strict=True)]
 
 
-def _entry(
-    path: str,
-    place: Sequence[int],
-    part: bytes,
-) -> Entry:
+def _entry(path: str, place: Sequence[int], part: bytes) -> Entry:
     """Return the item of a line. Raises CorruptionError.
 
     Args:
@@ -130,25 +118,17 @@ def _entry(
         raise _damaged(path, start, str(error)) from None
 
 
-def _part(
-    path: str,
-    start: int,
-    size: int,
-) -> Steps[bytes]:
-    """Return a part of an archive file. Raises CorruptionError where the file is missing."""
+def _read_parts(parts: Sequence[tuple[str, int, int]]) -> Steps[list[bytes]]:
+    """Return parts of one archive file. Raises CorruptionError where the file is missing."""
     try:
-        (data,) = yield ReadParts(((path, start, size),))
+        found: list[bytes] = yield ReadParts(tuple(parts))
     except FileNotFoundError:
-        raise missing(path) from None
-    part: bytes = data
-    return part
+        raise missing(parts[0][0]) from None
+    return found
 
 
-def _damaged(
-    path: str,
-    start: int,
-    why: str,
-) -> CorruptionError:
+def _damaged(path: str, start: int, why: str) -> CorruptionError:
+    """Return the error for a damaged line of an archive file."""
     return CorruptionError(f"{path!r} is damaged at byte {start}: {why}", file=path, byte=start)
 
 
@@ -252,7 +232,7 @@ def evicted_items(
     archives: Iterable[ListedArchive],
     *,
     counter: str,
-    perform: Callable[[Steps[bytes]], bytes] | None,
+    perform: Callable[[Steps[list[bytes]]], list[bytes]] | None,
     at: int | None,
 ) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
     """Return the evicted items in the archives, oldest first, by file.
@@ -280,12 +260,14 @@ def evicted_items(
 
 
 def _performed(
-    perform: Callable[[Steps[bytes]], bytes],
+    perform: Callable[[Steps[list[bytes]]], list[bytes]],
     path: str,
     start: int,
     size: int,
 ) -> bytes:
-    return perform(_part(path, start, size))
+    """Return a part of an archive file."""
+    (part,) = perform(_read_parts([(path, start, size)]))
+    return part
 
 
 def _made_anew(data: bytes, path: str) -> Table:
