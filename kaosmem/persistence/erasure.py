@@ -106,14 +106,14 @@ def _unerased(
             search.read(path, (yield Read(path)))
         except FileNotFoundError:  # a writer has deleted it since
             continue
-    older = older_files(files, erasure.record) if erasure.record else []
-    reasons += (f"{path!r} is from before the erasure" for path in older)
-    if kept := older_files(old_versions, erasure.record):
+    for path in older_files(files, erasure.record):
+        reasons.append(f"{path!r} is from before the erasure")
+    kept = older_files(old_versions, erasure.record)
+    if kept:
         count = "1 file" if len(kept) == 1 else f"{len(kept):,} files"
         reasons.append(
             f"the bucket keeps old versions of {count} from before the erasure, such as "
-            f"{kept[0]!r}; delete these "
-            "versions"
+            f"{kept[0]!r}; delete these versions"
         )
     return reasons + search.all_reasons()
 
@@ -190,10 +190,13 @@ class _Search:
             else:
                 derived = f"{holds} item {shown(item['id'])}, derived from"
                 self._note(derived, item.get("sources") or ())
-        if isinstance(stored, dict):
-            windows = stored.get("windows")
-            for window in windows if isinstance(windows, list) else [stored]:
-                self._note(f"{holds} a window that shows item", _shown_in(window))
+        if not isinstance(stored, dict):
+            return
+        windows = stored.get("windows")
+        if not isinstance(windows, list):
+            windows = [stored]
+        for window in windows:
+            self._note(f"{holds} a window that shows item", _shown_in(window))
 
     def _note(self, beginning: str, item_ids: Iterable[str]) -> None:
         """Note a sentence that ends with an erased id, for each erased one among these ids."""

@@ -74,9 +74,10 @@ def salvage(cause: CorruptionError, session: str = "") -> Steps[Recovered]:
             continue
         if found is None:
             raise cause
-        damage = found.damage
-        if not any(cause.file == each.file or cause.seq == each.seq for each in damage):
-            damage.append(cause)
+        for each in found.damage:
+            if cause.file == each.file or cause.seq == each.seq:
+                return found
+        found.damage.append(cause)
         return found
     raise changed_meanwhile()
 
@@ -153,7 +154,8 @@ def _lines(data: bytes, crc: int | None) -> Iterator[_Line]:
         crc: The checksum that the first line goes on from. If it is lost (None), the first line
             does not fit.
     """
-    before = crc, crc  # as the line before states it, and as its bytes give it
+    stated_before = crc  # the checksum that the line before states
+    found_before = crc  # the checksum that the bytes of the line before have
     end = 0
     for raw in split_lines(data):
         start = end
@@ -163,15 +165,21 @@ def _lines(data: bytes, crc: int | None) -> Iterator[_Line]:
         stated = None
         with suppress(CorruptionError):
             stated = stated_crc(raw)
-        fields: dict[str, Any] = {}
-        for each in before:
-            if each is not None and not fields:
-                with suppress(CorruptionError):
-                    checksum(raw, each)
-                    fields = parse_object(raw)
+        fields = _fitting(raw, stated_before) or _fitting(raw, found_before)
         yield _Line(start, end, stated, fields)
-        computed = None if before[0] is None else chained_crc(raw, before[0])
-        before = stated, stated if fields else computed
+        found_before = stated
+        if not fields:
+            found_before = None if stated_before is None else chained_crc(raw, stated_before)
+        stated_before = stated
+
+
+def _fitting(raw: bytes, crc: int | None) -> dict[str, Any]:
+    """Return the fields of a line that goes on from a checksum, {} if it does not."""
+    if crc is not None:
+        with suppress(CorruptionError):
+            checksum(raw, crc)
+            return parse_object(raw)
+    return {}
 
 
 def _read(path: str, damage: list[CorruptionError]) -> Steps[bytes]:
@@ -201,8 +209,8 @@ def _items(
     file = ItemFile(seq)
     count = None
     last = None
-    bad: list[int] = []
     data = yield from _read(path, damage)
+    sound_bytes = len(data)  # up to the first line that does not fit
     for line in _lines(data, 0):
         last = line.crc
         try:
@@ -213,8 +221,9 @@ def _items(
             else:
                 file.items.append(item_of(line.fields))
         except CorruptionError:
-            bad.append(line.start)
-    is_whole = file.log_id != "" and not bad and count == len(file.items)
+            sound_bytes = min(sound_bytes, line.start)
+    is_sound = sound_bytes == len(data)
+    is_whole = file.log_id != "" and is_sound and count == len(file.items)
     is_own = file.seq == seq and file.log_id in ("", log_id or file.log_id)
     if is_whole:
         is_own &= path in (snapshot_file(seq), archive_file(seq, last or 0))
@@ -222,7 +231,7 @@ def _items(
         damage.append(foreign(path))
         return None
     if not is_whole:
-        damage.append(_damaged(path, bad[0] if bad else len(data), _lost_items(file, count)))
+        damage.append(_damaged(path, sound_bytes, _lost_items(file, count)))
     return file, is_whole
 
 
@@ -239,12 +248,8 @@ def _lost_items(file: ItemFile, count: int | None) -> str:
     return f"{lost}{header}; {OLDER_TEXTS}"
 
 
-def _damaged(
-    path: str,
-    byte: int,
-    what: str,
-    seq: int | None = None,
-) -> CorruptionError:
+def _damaged(path: str, byte: int, what: str, seq: int | None = None) -> CorruptionError:
+    """Return the error for a damaged place, and for what is lost there."""
     return CorruptionError(
         f"{path!r} is damaged or missing at byte {byte}: {what}", file=path, byte=byte, seq=seq
     )
@@ -309,9 +314,9 @@ def _read_log(
         lines = [(line, _record(line, log_id)) for line in _lines(data, crc)]
         if first == firsts[-1]:
             end = _end(lines, Head(seq, crc or 0, first))
-            torn = read_tail(data[end.size :], end, start=end.size, path=path).torn
-            if torn:
-                damage.append(torn_tail(path, end.size, end.seq + 1, len(torn)))
+            tail = read_tail(data[end.size :], end, start=end.size, path=path)
+            if tail.torn:
+                damage.append(torn_tail(path, end.size, end.seq + 1, len(tail.torn)))
                 lines = [each for each in lines if each[0].end <= end.size]
         for line, record in lines:
             seq = record.seq if record else seq + 1
@@ -369,7 +374,9 @@ def _gaps(
         first = before + 1
         if first == after:
             continue
-        which = f"records {first} to {after - 1} are" if first < after - 1 else f"record {first} is"
+        which = f"record {first} is"
+        if first < after - 1:
+            which = f"records {first} to {after - 1} are"
         path, byte = lost.get(first, (log_file(first), 0))
         yield _damaged(path, byte, f"{which} lost; {_OLDER_ITEMS}", first)
     if segment:  # a snapshot may hold its first records
