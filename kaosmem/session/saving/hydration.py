@@ -8,11 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from kaosmem.errors import (
-    CorruptionError,
-    InvalidArgumentError,
-    UnsupportedVersionError,
-)
+from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
 from kaosmem.persistence.files.items import decoded_entries
 from kaosmem.persistence.files.records import FORMAT_VERSION, Record, unknown_version
 from kaosmem.persistence.log import SessionLog
@@ -77,7 +73,9 @@ def stored_specs(recovered: Recovered) -> list[SectionSpec]:
     default = {spec.name: spec for spec in DEFAULT_SECTIONS}
     specs = []
     for name, stored in described.items():
-        ranker = default[name].ranker if name in default else None
+        ranker = None
+        if name in default:
+            ranker = default[name].ranker
         specs.append(SectionSpec.from_dict(stored, ranker=ranker))
     for name in sorted(found - described.keys() - {""}):
         hidden = SectionSpec.from_dict({**DORMANT, "eviction": "none", "name": name})
@@ -95,8 +93,10 @@ def stored_counter(recovered: Recovered) -> TokenCounter:
 
 def _descriptions(recovered: Recovered) -> list[Mapping[str, Any]]:
     """Return the stored descriptions of a session, oldest first."""
-    found: list[Mapping[str, Any]] = [recovered.header] if recovered.header else []
-    found += (record.data for record in recovered.records if record.op == Describe.op)
+    found: list[Mapping[str, Any]] = []
+    if recovered.header:
+        found.append(recovered.header)
+    found += [record.data for record in recovered.records if record.op == Describe.op]
     return found
 
 
@@ -275,26 +275,25 @@ def notices_of(
     A section may have no spec any more, a smaller budget, or another policy than the one of its
     own.
     """
-    unnamed = [
+    notices = [
         f"section {name!r} is stored but no spec names it: its {len(sections[name])} items are "
         "kept, not shown"
         for name in unknown
         if name != WAITING.name
     ]
-    stored = {name: spec.get("eviction", "none") for name, spec in described.items()}
-    now = {name: section.spec.policy.name for name, section in sections.items()}
-    shrunk = []
     for name, spec in described.items():
         notice = _shrunk_notice(sections[name], spec.get("budget"))
         if notice:
-            shrunk.append(notice)
-    return [*unnamed, *shrunk] + [
-        f"section {name!r} was stored with the eviction policy {policy!r} and now has "
-        f"{now[name]!r}; "
-        "give the policy with its spec to evict as before"
-        for name, policy in stored.items()
-        if policy not in (*POLICIES, now[name])
-    ]
+            notices.append(notice)
+    for name, spec in described.items():
+        policy = spec.get("eviction", "none")
+        now = sections[name].spec.policy.name
+        if policy not in (*POLICIES, now):
+            notices.append(
+                f"section {name!r} was stored with the eviction policy {policy!r} and now has "
+                f"{now!r}; give the policy with its spec to evict as before"
+            )
+    return notices
 
 
 def _shrunk_notice(section: Section, stored: JSONValue) -> str:
@@ -314,11 +313,7 @@ def operation_of(record: Record) -> Operation:
     return parse_operation(record.section, record.op, record.data)
 
 
-def keep_indexes(
-    log: SessionLog,
-    sections: Mapping[str, Section],
-    counter: str,
-) -> None:
+def keep_indexes(log: SessionLog, sections: Mapping[str, Section], counter: str) -> None:
     """Tell sections of a log where their indexes are stored.
 
     Args:
@@ -334,6 +329,7 @@ def _stored_index(
     counter: str,
     ranker: str,
 ) -> StoredIndex | None:
+    """Return the stored index of a section by a ranker, None without one of the same counter."""
     match log.index(section, ranker):
         case {"updates": int(updates), "counter": str(of)}, memoryview() as data if of == counter:
             return StoredIndex(updates, data)

@@ -46,17 +46,18 @@ def intact_state(state: Mapping[str, Any] | None, entries: Sequence[dict[str, An
         entries: The items that are left.
     """
     known = state or _NO_STATE
+    taken = known.get("taken", 0)
+    clock = known.get("clock", 0)
     positions = {entry["position"] for entry in entries}
     for entry in entries:
+        taken = max(taken, entry["position"] + 1)
+        clock = max(clock, entry.get("last_use", 0))
         if entry.get("unit") not in positions:  # the first item of its unit is lost
             entry.pop("unit", None)
     asking = known.get("asking")
-    return {
-        **known,
-        "taken": max([known.get("taken", 0), *(position + 1 for position in positions)]),
-        "clock": max([known.get("clock", 0), *(entry.get("last_use", 0) for entry in entries)]),
-        "asking": asking if asking in positions else None,
-    }
+    if asking not in positions:
+        asking = None
+    return {**known, "taken": taken, "clock": clock, "asking": asking}
 
 
 def repeat_intact(
@@ -121,14 +122,11 @@ def _repeat(section: Section, operation: SectionOperation) -> None:
 
 
 def _live(section: Section, item_ids: Iterable[str]) -> list[str]:
+    """Return the ids of live items among some ids."""
     return [item_id for item_id in item_ids if item_id in section]
 
 
-def _end_older(
-    section: Section,
-    item: Item,
-    touched: Container[str],
-) -> None:
+def _end_older(section: Section, item: Item, touched: Container[str]) -> None:
     """Remove the older version of a key if the record that superseded it is lost."""
     if item.key is None:
         return
