@@ -119,7 +119,10 @@ class MessageFormat(ShapedBlocks):
         """Return the tokens of one entry of a history."""
         if known is not None and isinstance(entry, ChatMessage):
             counter = _KnownText(counter, entry.content, known)
-        return sum(self.message_tokens(each, counter) for each in self.entry_messages(entry))
+        tokens = 0
+        for message in self.entry_messages(entry):
+            tokens += self.message_tokens(message, counter)
+        return tokens
 
     def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
         """Return the tokens of a history section's header: messages have none."""
@@ -149,7 +152,9 @@ class MessageFormat(ShapedBlocks):
         return tokens
 
     def takes_block(self, entry: HistoryEntry) -> bool:
-        return isinstance(entry, ChatMessage) and self.is_users(self.entry_messages(entry)[-1])
+        if isinstance(entry, Mark):
+            return False
+        return self.is_users(self.entry_messages(entry)[-1])
 
     def is_assistants(self, message: JSONObject) -> bool:
         """Return whether a message is the assistant's."""
@@ -198,8 +203,12 @@ class MessageFormat(ShapedBlocks):
         messages: list[JSONObject] = list(rendered.messages or ())
         if rendered.system:
             messages.append(self.message_of_text(rendered.system))
-        tokens = sum(self.message_tokens(message, counter) for message in messages)
-        return tokens + (REPLY_TOKENS if messages else 0)
+        if not messages:
+            return 0
+        tokens = REPLY_TOKENS
+        for message in messages:
+            tokens += self.message_tokens(message, counter)
+        return tokens
 
     def entry_messages(self, entry: HistoryEntry) -> list[JSONDict]:
         """Return the messages for one entry of a history."""
@@ -210,9 +219,11 @@ class MessageFormat(ShapedBlocks):
         is_assistants = entry.role == "assistant" or any(
             isinstance(block, ToolUseBlock) for block in others
         )
+        if not is_assistants:
+            return self.users_messages(entry.role, results, others)
         messages: list[JSONDict] = []
-        if results or not is_assistants:
-            messages += self.users_messages(entry.role, results, () if is_assistants else others)
-        if is_assistants and (others or not results):
+        if results:
+            messages += self.users_messages(entry.role, results, ())
+        if others or not results:
             messages += self.assistants_messages(others)
         return messages
