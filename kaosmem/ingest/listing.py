@@ -7,7 +7,7 @@ import os
 import posixpath
 import re
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kaosmem.errors import InvalidArgumentError, MissingExtraError, MissingFileError
@@ -20,7 +20,7 @@ from kaosmem.ingest.files import (
     trouble,
 )
 from kaosmem.ingest.kinds import why_not_entered, why_not_opened
-from kaosmem.ingest.patterns import Patterns
+from kaosmem.ingest.patterns import NO_PATTERNS, Patterns
 from kaosmem.names import shown_location
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class Choice:
         gitignore: Whether to skip files that a .gitignore in the folder names.
     """
 
-    include: Patterns = field(default_factory=lambda: Patterns(()))
-    exclude: Patterns = field(default_factory=lambda: Patterns(()))
+    include: Patterns = NO_PATTERNS
+    exclude: Patterns = NO_PATTERNS
     gitignore: bool = True
 
 
@@ -303,7 +303,7 @@ class _Listing:
             self._skip(
                 entry["name"].removeprefix(self.root).lstrip("/"), found.reason, found.detail
             )
-            return Patterns(())
+            return NO_PATTERNS
         return Patterns(data.decode("utf-8", "replace").splitlines())
 
     def _why_unwanted(self, relative: str, *, is_folder: bool) -> str:

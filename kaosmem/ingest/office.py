@@ -159,7 +159,7 @@ def read_docx(data: bytes) -> Iterator[Part]:
 
     html = mammoth.convert_to_html(io.BytesIO(data), convert_image=lambda image: [])
     check_expansion(len(html.value), len(data))  # a footnote is repeated at each of its marks
-    yield html_part(html.value, "text")
+    yield html_part(html.value)
 
 
 def read_pptx(data: bytes) -> Iterator[Part]:

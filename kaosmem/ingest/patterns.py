@@ -123,3 +123,6 @@ def _segment(name: str) -> str:
     if name == "**":
         return name
     return _ESCAPED.sub(r"[\1]", name).replace("[^", "[!")
+
+
+NO_PATTERNS = Patterns(())

@@ -29,12 +29,12 @@ _OpenCells = dict[int, tuple[int, str]]
 
 def read_html(data: bytes) -> Iterator[Part]:
     """Yield the text of a page."""
-    yield html_part(decoded_text(data), "text")
+    yield html_part(decoded_text(data))
 
 
-def html_part(html: str, place: str) -> Part:
+def html_part(html: str) -> Part:
     """Return HTML as a part whose passages show the heading that they are under."""
-    return Part(cut(html_text(html), Syntax.MARKDOWN), place, headed=True)
+    return Part(cut(html_text(html), Syntax.MARKDOWN), "text", headed=True)
 
 
 def html_text(html: str) -> str:

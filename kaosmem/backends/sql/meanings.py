@@ -11,7 +11,7 @@ from kaosmem.backends.sql.database import SqlDatabase, Transaction
 from kaosmem.backends.sql.facts import OF_SHELF, SqlFacts, SqlLongTermMemory
 from kaosmem.clients import EmbeddingClient
 from kaosmem.stores.facts import FactRow, NewFact, Shelf, StoredFact
-from kaosmem.stores.vector import check_cosine, check_query, embeddings_of
+from kaosmem.stores.vector import check_cosine, check_length, embeddings_of
 
 
 class SqlVectorMemory(SqlLongTermMemory):
@@ -121,7 +121,7 @@ class SqlVectorMemory(SqlLongTermMemory):
         )
         for (dimensions,) in held:
             for embedding in embeddings:
-                check_query(embedding, dimensions, namespace)
+                check_length(len(embedding), dimensions, namespace)
 
     @abstractmethod
     def _encoded(self, embedding: tuple[float, ...]) -> object:
