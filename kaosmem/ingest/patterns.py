@@ -41,9 +41,11 @@ class Pattern:
         ends = range(len(names) + 1)
         places = {0}  # after so many names, the segments so far match
         for number, segment in enumerate(self.segments, 1):
-            if segment == "**":  # the last one needs some names
-                begin = min(places, default=len(ends)) + (number == len(self.segments))
-                places = {*ends[begin:]}
+            if segment == "**":
+                begin = min(places, default=len(ends))
+                if number == len(self.segments):  # the last one needs some names
+                    begin += 1
+                places = set(ends[begin:])
             else:
                 here = [at for at in places if at < len(names)]
                 places = {at + 1 for at in here if fnmatchcase(names[at], segment)}
@@ -75,11 +77,11 @@ class Patterns:
 
     def decide_within(self, path: str) -> bool:
         """Return whether a file, or one of the folders that it is in, is meant."""
-        names = path.split("/")
-        folders = ["/".join(names[:end]) for end in range(1, len(names))]
-        return any(self.decide(folder, is_folder=True) for folder in folders) or bool(
-            self.decide(path)
-        )
+        decided = self.decide(path)
+        while not decided and "/" in path:
+            path = path.rpartition("/")[0]
+            decided = self.decide(path, is_folder=True)
+        return bool(decided)
 
 
 def check_patterns(given: Iterable[str], name: str) -> Patterns:

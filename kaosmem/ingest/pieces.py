@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -79,16 +78,16 @@ def cut(text: str, syntax: Syntax) -> Iterator[Piece]:
         return
     separator = "." if syntax is Syntax.CODE else " > "
     for begin, end in _spans(segments):
-        first = segments[begin].number
-        last = segments[end - 1].number
-        lines = text[segments[begin].start : segments[end - 1].end]
+        first = segments[begin]
+        last = segments[end - 1]
+        lines = text[first.start : last.end]
         title = separator.join(_title([segment.path for segment in segments[begin:end]]))
-        whole = segments[begin].head + lines
+        whole = first.head + lines
         if size_of(whole) <= MAX_CHARS:
-            yield Piece(first, last, 0, whole, title)
+            yield Piece(first.number, last.number, 0, whole, title)
             continue
         for part, sentences in enumerate(_parts(lines), 1):
-            yield Piece(first, last, part, sentences, title)
+            yield Piece(first.number, last.number, part, sentences, title)
 
 
 def _with_extra(text: str, segments: list[Segment]) -> list[Segment]:
@@ -122,7 +121,8 @@ def _spans(segments: list[Segment]) -> _Spans:
             spans.append((begin, end))
             continue
         strongest = max(strengths[begin + 1 : end])
-        edges = [begin, *(at for at in range(begin + 1, end) if strengths[at] == strongest), end]
+        inner = [at for at in range(begin + 1, end) if strengths[at] == strongest]
+        edges = [begin, *inner, end]
         to_cut += reversed(_joined(segments, strengths, edges))
     return spans
 
@@ -163,12 +163,12 @@ def _chars(
     end: int,
 ) -> int:
     """Return the size of a piece with what it repeats."""
+    first = segments[begin]
+    last = segments[end - 1]
+    extra = last.extra
     if begin:
-        before = segments[begin - 1].extra
-    else:
-        before = 0
-    chars = segments[end - 1].end - segments[begin].start
-    return row_size(segments[begin].head) + chars + segments[end - 1].extra - before
+        extra -= segments[begin - 1].extra
+    return row_size(first.head) + last.end - first.start + extra
 
 
 def _join_back(
@@ -203,20 +203,29 @@ def _parts(line: str) -> Iterator[str]:
     """Yield the parts of one enormous line: sentences, else words, else TARGET_CHARS each."""
     chars = len(line)
     size = size_of(line)
-    most, target, small = (n * chars // size for n in (MAX_CHARS, TARGET_CHARS, SMALL_CHARS))
+    most = MAX_CHARS * chars // size
+    target = TARGET_CHARS * chars // size
+    least = SMALL_CHARS * chars // size
     begin = 0
     while chars - begin > most:
         window = line[begin : begin + target]
-        ends = map(partial(_end, window), (_SENTENCE, _WORD))
-        end = next((at for at in ends if at > small), target)
-        yield line[begin : begin + end]
-        begin += end
+        end = begin + _end(window, least)
+        yield line[begin:end]
+        begin = end
     yield line[begin:]
 
 
-def _end(window: str, last: re.Pattern[str]) -> int:
-    found = last.match(window)
-    return found.end() if found else 0
+def _end(window: str, least: int) -> int:
+    """Return the end of the last sentence in a window, else of the last word, else of the window.
+
+    Args:
+        least: An end before this place is too early.
+    """
+    for last in (_SENTENCE, _WORD):
+        found = last.match(window)
+        if found and found.end() > least:
+            return found.end()
+    return len(window)
 
 
 @dataclass(frozen=True, slots=True)

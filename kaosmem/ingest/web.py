@@ -148,7 +148,9 @@ def _only_places(table: Element) -> bool:
     if table.select_one("table, h1, h2, h3, h4, h5, h6") is not None:
         return True
     cells = table.select("td, th")
-    return len(cells) == 1 or any(len(cell.text) > TARGET_CHARS for cell in cells)
+    if len(cells) == 1:
+        return True
+    return any(len(cell.text) > TARGET_CHARS for cell in cells)
 
 
 def _spanned(cell: Element, attribute: str) -> int:
