@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 
 from kaosmem.ingest.files import UnreadableError, decoded_text
-from kaosmem.ingest.pieces import Part, Reader, Syntax, UnreadablePlace, text_part
+from kaosmem.ingest.pieces import Part, Reader, Syntax, UnreadablePlace, cut
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Kind:
         module, _, function = self.reads.partition(":")
         if not function:
             syntax = Syntax(module)
-            return lambda data: [text_part(decoded_text(data), syntax)]
+            return lambda data: [Part(cut(decoded_text(data), syntax), numbered=True)]
         reader: Reader = getattr(import_module(f"kaosmem.ingest.{module}"), function)
         return reader
 

@@ -18,7 +18,6 @@ from kaosmem.ingest.segments import (
     code_segments,
     markdown_segments,
     row_size,
-    shared_path,
     size_of,
     text_segments,
 )
@@ -81,7 +80,8 @@ def cut(text: str, syntax: Syntax) -> Iterator[Piece]:
         first = segments[begin]
         last = segments[end - 1]
         lines = text[first.start : last.end]
-        title = separator.join(_title([segment.path for segment in segments[begin:end]]))
+        paths = [segment.path for segment in segments[begin:end] if segment.path]
+        title = separator.join(_common_beginning(paths))
         whole = first.head + lines
         if size_of(whole) <= MAX_CHARS:
             yield Piece(first.number, last.number, 0, whole, title)
@@ -191,12 +191,14 @@ def _join_back(
     return True
 
 
-def _title(paths: list[Path]) -> Path:
-    """Return the common beginning of the paths that are not empty."""
-    named = list(filter(None, paths))
-    if named:
-        return shared_path(min(named), max(named))
-    return ()
+def _common_beginning(paths: list[Path]) -> list[str]:
+    """Return the names with which all paths begin."""
+    common = []
+    for names in zip(*paths, strict=False):
+        if len(set(names)) > 1:
+            break
+        common.append(names[0])
+    return common
 
 
 def _parts(line: str) -> Iterator[str]:
@@ -261,8 +263,3 @@ Reader: TypeAlias = Callable[[bytes], Iterable[Part | UnreadablePlace]]
 
 Raises UnreadableError; any other error means that the file is damaged.
 """
-
-
-def text_part(text: str, syntax: Syntax) -> Part:
-    """Return a text as the only part of its file."""
-    return Part(cut(text, syntax), numbered=True)

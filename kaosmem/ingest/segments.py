@@ -147,16 +147,6 @@ def row_size(text: str) -> int:
     return size_of(text) + len(_DENSE.findall(text))
 
 
-def shared_path(one: Path, other: Path) -> Path:
-    """Return the common beginning of two paths."""
-    depth = 0
-    for own, others in zip(one, other, strict=False):
-        if own != others:
-            break
-        depth += 1
-    return one[:depth]
-
-
 def markdown_segments(text: str) -> list[Segment]:
     """Return the lines of Markdown, with the headings that they are under."""
     lines = _lines(text)

@@ -27,7 +27,6 @@ from kaosmem.persistence.files.manifest import (
     Identity,
     ListedArchive,
     check_archives,
-    foreign,
     missing,
     other_id,
     read_identity,
@@ -228,7 +227,11 @@ def _items(
     if is_whole:
         is_own &= path in (snapshot_file(seq), archive_file(seq, last or 0))
     if not is_own:
-        damage.append(foreign(path))
+        foreign = (
+            f"{path!r} is a file of another session or another time; bring back the own one from "
+            "a copy"
+        )
+        damage.append(CorruptionError(foreign, file=path))
         return None
     if not is_whole:
         damage.append(_damaged(path, sound_bytes, _lost_items(file, count)))

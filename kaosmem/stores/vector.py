@@ -158,11 +158,11 @@ class VectorStore(ABC):
         Raises InvalidArgumentError if there is no client, or the number of dimensions differs.
         """
         check_id(collection, "collection")
-        given = {each.id: each for each in reversed(_listed(documents))}
+        given: dict[str, VectorDocument] = {}
+        for each in _listed(documents):
+            given.setdefault(each.id, each)
         known = await self._known(collection, given.keys())  # which need no embedding
-        new = await self._embedded(
-            each for each in reversed(given.values()) if each.id not in known
-        )
+        new = await self._embedded(each for each in given.values() if each.id not in known)
         if new:
             await self._put(collection, new, replace=False)
 

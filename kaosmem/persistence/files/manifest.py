@@ -160,15 +160,6 @@ def read_identity() -> Steps[Identity | CorruptionError | None]:
     )
 
 
-def foreign(path: str) -> CorruptionError:
-    """Return the error for a file of another session, or of another state of this one."""
-    return CorruptionError(
-        f"{path!r} is a file of another session or another time; bring back the own one from a "
-        "copy",
-        file=path,
-    )
-
-
 def other_log(path: str) -> CorruptionError:
     """Return the error for a log or snapshot that the identity of the session is not of."""
     return CorruptionError(

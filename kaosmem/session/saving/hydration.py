@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -167,7 +167,11 @@ def _hydrate(
         recovered.items[:] = decoded_entries(recovered.items)
         described = {spec.name: spec.to_dict() for spec in stored_specs(recovered)}
         counters = counters or {"another counter"}
-    check_section_count(known.keys() | described.keys())
+    if len(known.keys() | described.keys()) > MAX_SECTIONS:
+        raise CorruptionError(
+            f"the session's records describe more than {MAX_SECTIONS} sections, which no session "
+            "has; bring it back from a copy"
+        )
     unknown = {
         name: SectionSpec.from_dict({**stored, **DORMANT})
         for name, stored in described.items()
@@ -253,16 +257,6 @@ def _restored(
         else:
             sections[name] = Section.restore(spec, state, own, ranker=ranker)
     return sections
-
-
-def check_section_count(names: Collection[str]) -> None:
-    """Raise CorruptionError for more sections than a session may have."""
-    if len(names) > MAX_SECTIONS:
-        raise CorruptionError(
-            f"the session's records describe more than {MAX_SECTIONS} sections, which no session "
-            "has; "
-            "bring it back from a copy"
-        )
 
 
 def notices_of(
