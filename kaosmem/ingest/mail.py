@@ -42,9 +42,8 @@ def _message(data: bytes, place: str) -> Iterator[Part | UnreadablePlace]:
     message = BytesParser().parsebytes(data)
     headers = {name: _header(message, name) for name in _SHOWN_HEADERS}
     text = "\n\n".join((_shown(headers), *_bodies(message)))
-    pieces = cut(storable(text), Syntax.TEXT)
-    untitled = (piece._replace(title="") for piece in pieces)
-    yield Part(untitled, place, metadata=_metadata(headers), role=_sender(headers["From"]))
+    pieces = cut(storable(text), Syntax.TEXT, titled=False)
+    yield Part(pieces, place, metadata=_metadata(headers), role=_sender(headers["From"]))
     for part in message.walk():
         if not (part.is_multipart() or _is_body(part)):
             name = one_line(part.get_filename() or part.get_content_type(), 100)

@@ -193,9 +193,8 @@ def read_pptx(data: bytes) -> Iterator[Part]:
         title = slide.shapes.title
         if title is not None and title.text_frame.text.strip():
             metadata["title"] = one_line(title.text_frame.text)
-        pieces = cut(storable("\n\n".join(texts)), Syntax.TEXT)
-        untitled = (piece._replace(title="") for piece in pieces)
-        yield Part(untitled, f"slide{number}", metadata=metadata)
+        pieces = cut(storable("\n\n".join(texts)), Syntax.TEXT, titled=False)
+        yield Part(pieces, f"slide{number}", metadata=metadata)
 
 
 def _texts(shapes: Iterable[Any]) -> Iterator[str]:

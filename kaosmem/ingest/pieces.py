@@ -66,11 +66,14 @@ class Piece(NamedTuple):
     title: str
 
 
-def cut(text: str, syntax: Syntax) -> Iterator[Piece]:
+def cut(text: str, syntax: Syntax, *, titled: bool = True) -> Iterator[Piece]:
     """Yield the pieces of a text in order, of at most MAX_CHARS.
 
     Each line that is not blank is in one of them. A piece that begins among the rows of a table
     repeats the names of its columns.
+
+    Args:
+        titled: Whether the headings that a piece is under are its title. If not, it has none.
     """
     segments = _with_extra(text, list(_SEGMENTS[syntax](text)))
     if not segments:
@@ -80,8 +83,10 @@ def cut(text: str, syntax: Syntax) -> Iterator[Piece]:
         first = segments[begin]
         last = segments[end - 1]
         lines = text[first.start : last.end]
-        paths = [segment.path for segment in segments[begin:end] if segment.path]
-        title = separator.join(_common_beginning(paths))
+        title = ""
+        if titled:
+            paths = [segment.path for segment in segments[begin:end] if segment.path]
+            title = separator.join(_common_beginning(paths))
         whole = first.head + lines
         if size_of(whole) <= MAX_CHARS:
             yield Piece(first.number, last.number, 0, whole, title)

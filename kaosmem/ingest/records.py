@@ -53,8 +53,7 @@ def read_jsonl(data: bytes) -> Iterator[Part | UnreadablePlace]:
         pieces = []
         if len(record.text) > MAX_RECORD_CHARS:
             # The title of a record is its own: headings are no titles.
-            cut_pieces = cut(record.text, Syntax.MARKDOWN)
-            pieces = [piece._replace(title="") for piece in cut_pieces]
+            pieces = list(cut(record.text, Syntax.MARKDOWN, titled=False))
         elif record.text:
             pieces = [Piece(number, number, 0, record.text, "")]
         metadata = {"lines": [number, number], **record.fields}

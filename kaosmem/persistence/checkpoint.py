@@ -368,7 +368,11 @@ def store_index(
     return is_welcome
 
 
-def _is_welcome(head: Head, path: str, sound: Collection[int]) -> Steps[bool]:
+def _is_welcome(
+    head: Head,
+    path: str,
+    sound: Collection[int],
+) -> Steps[bool]:
     """Return whether an index may be stored. If not, delete the file at its path.
 
     Raises ConflictError.

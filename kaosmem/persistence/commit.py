@@ -311,7 +311,11 @@ def _cut(head: Head) -> Step:
     return Truncate(log_file(head.segment), head.size)
 
 
-def _after(head: Head, commit: Commit, size: int) -> Head:
+def _after(
+    head: Head,
+    commit: Commit,
+    size: int,
+) -> Head:
     """Return the end of the log after a commit, which makes its segment `size` bytes long."""
     return Head(
         seq=head.seq + len(commit.lines),

@@ -281,7 +281,12 @@ class SessionLog(CommitLog):
             run(erase(self.late_files), self.storage)
         self.late_files = []
 
-    def _snapshot_file(self, head: Head, header: JSONObject, purged: int) -> ItemFile:
+    def _snapshot_file(
+        self,
+        head: Head,
+        header: JSONObject,
+        purged: int,
+    ) -> ItemFile:
         """Return a snapshot at an end of the log, without items and archives."""
         return ItemFile(head.seq, head.crc, head.txns, self._head.log_id, purged, header)
 

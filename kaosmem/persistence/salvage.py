@@ -251,7 +251,12 @@ def _lost_items(file: ItemFile, count: int | None) -> str:
     return f"{lost}{header}; {OLDER_TEXTS}"
 
 
-def _damaged(path: str, byte: int, what: str, seq: int | None = None) -> CorruptionError:
+def _damaged(
+    path: str,
+    byte: int,
+    what: str,
+    seq: int | None = None,
+) -> CorruptionError:
     """Return the error for a damaged place, and for what is lost there."""
     return CorruptionError(
         f"{path!r} is damaged or missing at byte {byte}: {what}", file=path, byte=byte, seq=seq

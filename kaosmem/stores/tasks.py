@@ -195,7 +195,7 @@ class InMemoryTaskStore(TaskStore):
     async def _change(
         self, key: BoardKey, change: Callable[[TaskList | None], TaskList]
     ) -> TaskList:
-        board = change(self._conversations.get(key[0], {}).get(key[1]))
+        board = change(await self._read(key))
         self._conversations.setdefault(key[0], {})[key[1]] = board
         return board
 

@@ -35,10 +35,8 @@ class UnitVectors:
     def put(self, ids: Sequence[str], vectors: ArrayLike) -> None:
         """Store vectors by id, a row of the matrix each, in place of earlier ones.
 
-        All ids are different.
+        There is at least one, and all ids are different.
         """
-        if not ids:
-            return
         rows, lengths = _units(vectors)
         new = []
         for place, vector_id in enumerate(ids):

@@ -404,7 +404,11 @@ def check_dimensions(
     return held or 0
 
 
-def check_length(given: int, held: int, collection: str) -> None:
+def check_length(
+    given: int,
+    held: int,
+    collection: str,
+) -> None:
     """Raise InvalidArgumentError for an embedding of other dimensions than its collection."""
     if given == held:
         return

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain, islice
 from tempfile import SpooledTemporaryFile
 from threading import Lock
+from typing import TypeAlias
 
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence.files.contents import Contents, Table, read_table
@@ -27,6 +28,9 @@ from kaosmem.types import JSONDict, JSONObject, JSONValue
 
 Entry = tuple[str, JSONDict]
 """A section and what is stored of an item."""
+
+_Performs: TypeAlias = Callable[[Steps[list[bytes]]], list[bytes]]
+"""Performs the steps that read parts of files."""
 
 _MAX_IN_MEMORY = 2**20
 """A copy of a file on a server is in memory up to so many bytes, and in a file above."""
@@ -102,7 +106,11 @@ def _read_intact(
     return [_entry(path, place, part) for place, part in zip(places, parts, strict=True)]
 
 
-def _entry(path: str, place: Sequence[int], part: bytes) -> Entry:
+def _entry(
+    path: str,
+    place: Sequence[int],
+    part: bytes,
+) -> Entry:
     """Return the item of a line. Raises CorruptionError.
 
     Args:
@@ -127,7 +135,11 @@ def _read_parts(parts: Sequence[tuple[str, int, int]]) -> Steps[list[bytes]]:
     return found
 
 
-def _damaged(path: str, start: int, why: str) -> CorruptionError:
+def _damaged(
+    path: str,
+    start: int,
+    why: str,
+) -> CorruptionError:
     """Return the error for a damaged line of an archive file."""
     return CorruptionError(f"{path!r} is damaged at byte {start}: {why}", file=path, byte=start)
 
@@ -232,7 +244,7 @@ def evicted_items(
     archives: Iterable[ListedArchive],
     *,
     counter: str,
-    perform: Callable[[Steps[list[bytes]]], list[bytes]] | None,
+    perform: _Performs | None,
     at: int | None,
 ) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
     """Return the evicted items in the archives, oldest first, by file.
@@ -260,7 +272,7 @@ def evicted_items(
 
 
 def _performed(
-    perform: Callable[[Steps[list[bytes]]], list[bytes]],
+    perform: _Performs,
     path: str,
     start: int,
     size: int,

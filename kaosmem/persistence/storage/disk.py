@@ -56,7 +56,12 @@ class Disk:
         """Let go of a descriptor, and of its lock."""
         os.close(descriptor)
 
-    def read(self, descriptor: int, start: int, size: int | None = None) -> bytes:
+    def read(
+        self,
+        descriptor: int,
+        start: int,
+        size: int | None = None,
+    ) -> bytes:
         """Return a file's bytes from `start` on, `size` of them or all."""
         if size is None:
             size = max(0, os.fstat(descriptor).st_size - start)

@@ -314,7 +314,12 @@ class ObjectStorage:
                 raise FileExistsError(path)
             self._put(path, data)
 
-    def _put(self, path: str, data: bytes, **options: Any) -> None:
+    def _put(
+        self,
+        path: str,
+        data: bytes,
+        **options: Any,
+    ) -> None:
         whole = f"{self._prefix}/{path}"
         if _takes_timeout(self._filesystem):
             options["timeout"] = _PUT_LIMIT_S + len(data) / _SLOWEST_BYTES_PER_S

@@ -373,7 +373,11 @@ def stored_sessions(location: Location, namespace: str = "default") -> list[Stor
     return sorted(found, key=lambda session: session.saved or earliest, reverse=True)
 
 
-def _stored(location: Location, namespace: str, session_id: str) -> StoredSession:
+def _stored(
+    location: Location,
+    namespace: str,
+    session_id: str,
+) -> StoredSession:
     """Return a session as its files show it."""
     filesystem = filesystem_of(location)
     folder = f"{path_of(namespace)}/{path_of(session_id)}"

@@ -199,7 +199,12 @@ class Checkpoints:
             self.notices.append(f"{fault}: {error}")
             return False
 
-    def _store_index(self, section: Section, moment: Moment, at: LogEnd) -> bool:
+    def _store_index(
+        self,
+        section: Section,
+        moment: Moment,
+        at: LogEnd,
+    ) -> bool:
         """Store the index of a section as it was at a moment, and return whether it is stored."""
         dump = section.index.dump(moment)
         if dump is None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
 from kaosmem.persistence.files.items import decoded_entries
-from kaosmem.persistence.files.records import FORMAT_VERSION, Record, unknown_version
+from kaosmem.persistence.files.records import FORMAT_VERSION, unknown_version
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
 from kaosmem.retrieval.ranker import Ranker
@@ -24,12 +24,11 @@ from kaosmem.sections.operations import (
     SectionOperation,
     TraceTurn,
     WindowTurn,
-    parse_operation,
 )
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import MAX_SECTIONS, WAITING, SectionSpec
 from kaosmem.sections.substitution import Forgotten
-from kaosmem.session.saving.salvaging import NONSENSE, intact_state, repeat_intact
+from kaosmem.session.saving.salvaging import NONSENSE, intact_state, operation_of, repeat_intact
 from kaosmem.session.windows import Windows
 from kaosmem.tokens import count_content, get_counter
 from kaosmem.tokens.counters import TokenCounter
@@ -302,12 +301,11 @@ def _shrunk_notice(section: Section, stored: JSONValue) -> str:
     return notice
 
 
-def operation_of(record: Record) -> Operation:
-    """Return the operation of a record. Raises as `parse_operation`."""
-    return parse_operation(record.section, record.op, record.data)
-
-
-def keep_indexes(log: SessionLog, sections: Mapping[str, Section], counter: str) -> None:
+def keep_indexes(
+    log: SessionLog,
+    sections: Mapping[str, Section],
+    counter: str,
+) -> None:
     """Tell sections of a log where their indexes are stored.
 
     Args:

@@ -35,7 +35,8 @@ from kaosmem.sections.operations import (
 )
 from kaosmem.sections.section import Section
 from kaosmem.sections.substitution import Forgotten, derived_from
-from kaosmem.session.saving.hydration import Hydrated, operation_of
+from kaosmem.session.saving.hydration import Hydrated
+from kaosmem.session.saving.salvaging import operation_of
 from kaosmem.types import JSONObject
 from kaosmem.types.content import ThinkingBlock
 from kaosmem.types.items import Item

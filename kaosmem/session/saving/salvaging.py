@@ -38,6 +38,11 @@ NONSENSE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _NO_STATE: JSONObject = {"updates": 0, "archived": 0, "evicted": 0}
 
 
+def operation_of(record: Record) -> Operation:
+    """Return the operation of a record. Raises as `parse_operation`."""
+    return parse_operation(record.section, record.op, record.data)
+
+
 def intact_state(state: Mapping[str, Any] | None, entries: Sequence[dict[str, Any]]) -> JSONDict:
     """Return the state of a section that may have lost items. Put its units in order.
 
@@ -77,7 +82,7 @@ def repeat_intact(
         UnsupportedVersionError: If the operation is not known.
     """
     try:
-        operation = parse_operation(record.section, record.op, record.data)
+        operation = operation_of(record)
         if isinstance(operation, SectionOperation):
             _repeat(sections[record.section], operation)
     except UnsupportedVersionError:
@@ -126,7 +131,11 @@ def _live(section: Section, item_ids: Iterable[str]) -> list[str]:
     return [item_id for item_id in item_ids if item_id in section]
 
 
-def _end_older(section: Section, item: Item, touched: Container[str]) -> None:
+def _end_older(
+    section: Section,
+    item: Item,
+    touched: Container[str],
+) -> None:
     """Remove the older version of a key if the record that superseded it is lost."""
     if item.key is None:
         return
