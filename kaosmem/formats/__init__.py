@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kaosmem.arguments import (
     JSONDict,
@@ -38,6 +38,7 @@ from kaosmem.formats.openai_responses import ResponsesFormat
 from kaosmem.formats.text import TextFormat
 from kaosmem.names import choices, shown
 from kaosmem.tokens import get_counter
+from kaosmem.tokens.counters import AnyCounter, TokenCounter
 from kaosmem.types.items import ChatMessage, time_of
 from kaosmem.units import repair
 
@@ -53,8 +54,6 @@ __all__ = [
     "parse_message",
 ]
 
-if TYPE_CHECKING:
-    from kaosmem.tokens.counters import AnyCounter, TokenCounter
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {

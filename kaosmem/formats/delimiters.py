@@ -23,12 +23,9 @@ import unicodedata
 from functools import cache
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from kaosmem.formats.layout import Mark
 from kaosmem.memos import remembered
-
-if TYPE_CHECKING:
-    from kaosmem.formats.layout import Mark
 
 UNSEEN = "\u200b"
 """Stands in a plain spelling for each character that is not seen."""

@@ -8,17 +8,14 @@ import re
 from binascii import a2b_base64
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from kaosmem.arguments import check_json, json_text
 from kaosmem.errors import InvalidArgumentError
+from kaosmem.formats.layout import HistoryEntry
 from kaosmem.memos import remembered
 from kaosmem.types import Content, ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import TextBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
-
-if TYPE_CHECKING:
-    from kaosmem.formats.layout import HistoryEntry
 
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]+")
 NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_-]")

@@ -16,7 +16,7 @@ import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from kaosmem.arguments import check_json, json_text
 from kaosmem.errors import InvalidArgumentError
@@ -49,6 +49,7 @@ from kaosmem.formats.shapes import (
     uncounted,
 )
 from kaosmem.names import shown_name
+from kaosmem.tokens.counters import TokenCounter
 from kaosmem.tokens.parts import sealed_tokens
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
@@ -59,9 +60,6 @@ from kaosmem.types.content import (
     ToolUseBlock,
     block_text,
 )
-
-if TYPE_CHECKING:
-    from kaosmem.tokens.counters import TokenCounter
 
 IMAGE_TOKENS = 1_120
 """The estimated tokens of an image. Source: Gemini API, "Media resolution": high for Gemini 3."""

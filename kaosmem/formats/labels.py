@@ -24,7 +24,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from kaosmem.formats.delimiters import (
     PROVIDERS_ROLES,
@@ -37,12 +37,9 @@ from kaosmem.formats.delimiters import (
 from kaosmem.language.duplicates import FORMED, PROPOSAL
 from kaosmem.memos import remembered
 from kaosmem.types.content import Trust
+from kaosmem.types.items import Item
 from kaosmem.types.outcomes import OUTCOMES, Outcomes
-from kaosmem.types.versions import day_text
-
-if TYPE_CHECKING:
-    from kaosmem.types.items import Item
-    from kaosmem.types.versions import Interval
+from kaosmem.types.versions import Interval, day_text
 
 Dates: TypeAlias = Literal["timestamp", "created_at", "none"]
 """The day that a label shows.

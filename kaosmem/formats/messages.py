@@ -8,19 +8,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kaosmem.formats.delimiters import BLOCK_BEGIN, BLOCK_END, OPENING, mark_text
 from kaosmem.formats.fields import CallIds
-from kaosmem.formats.layout import BlockPlace, Mark, Rendered
+from kaosmem.formats.layout import BlockPlace, HistoryEntry, Layout, Mark, Rendered
 from kaosmem.formats.shaped_blocks import ShapedBlocks
+from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import ContentBlock, JSONDict, JSONObject
 from kaosmem.types.content import ThinkingBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
-
-if TYPE_CHECKING:
-    from kaosmem.formats.layout import HistoryEntry, Layout
-    from kaosmem.tokens.counters import TokenCounter
 
 REPLY_TOKENS = 3
 """The tokens with which a provider begins the reply."""

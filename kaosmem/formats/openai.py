@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import PROVIDERS_ROLES, escaped_in_history, speaker_name
@@ -43,6 +43,7 @@ from kaosmem.formats.shapes import (
     Shape,
 )
 from kaosmem.names import choices, shown_name
+from kaosmem.tokens.counters import TokenCounter
 from kaosmem.tokens.parts import IMAGE_TOKENS
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
@@ -55,9 +56,6 @@ from kaosmem.types.content import (
     check_content,
 )
 from kaosmem.types.items import ChatMessage
-
-if TYPE_CHECKING:
-    from kaosmem.tokens.counters import TokenCounter
 
 MESSAGE_TOKENS = 3
 NAME_TOKENS = 1

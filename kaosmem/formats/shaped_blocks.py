@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError
@@ -35,6 +35,7 @@ from kaosmem.formats.shapes import (
     values_of,
     written,
 )
+from kaosmem.tokens.counters import TokenCounter
 from kaosmem.tokens.parts import part_tokens
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
@@ -48,9 +49,6 @@ from kaosmem.types.content import (
     check_content,
 )
 from kaosmem.types.items import ChatMessage
-
-if TYPE_CHECKING:
-    from kaosmem.tokens.counters import TokenCounter
 
 Block = JSONDict
 """A block of content as the provider has it."""

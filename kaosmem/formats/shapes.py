@@ -9,11 +9,12 @@ that a content block of kaosmem has:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from kaosmem.arguments import json_text
 from kaosmem.formats.delimiters import escaped_in_history
 from kaosmem.formats.fields import json_object, sendable_url, split_data_url
+from kaosmem.tokens.counters import TokenCounter
 from kaosmem.tokens.parts import sealed_tokens
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue
 from kaosmem.types.content import (
@@ -23,9 +24,6 @@ from kaosmem.types.content import (
     ThinkingBlock,
     ToolUseBlock,
 )
-
-if TYPE_CHECKING:
-    from kaosmem.tokens.counters import TokenCounter
 
 ID_TOKENS = 8
 """The estimated tokens of the id in a call, and in its result."""

@@ -13,18 +13,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import escaped_in_piece, mark_text, without_hidden
 from kaosmem.formats.labels import Group, LabelStyle, role_label
-from kaosmem.formats.layout import Mark, Rendered
-
-if TYPE_CHECKING:
-    from kaosmem.formats.layout import BlockPlace, HistoryEntry, Layout
-    from kaosmem.tokens.counters import TokenCounter
-    from kaosmem.types import JSONObject
-    from kaosmem.types.items import ChatMessage, Item
+from kaosmem.formats.layout import BlockPlace, HistoryEntry, Layout, Mark, Rendered
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types import JSONObject
+from kaosmem.types.items import ChatMessage, Item
 
 _NOT_IN_TITLE = re.compile(r"[\s\]]+")
 

@@ -1,4 +1,4 @@
-"""Paths of a session's files, relative to its folder."""
+"""Paths of a session's files, relative to its folder, and the steps that list them."""
 
 from __future__ import annotations
 
