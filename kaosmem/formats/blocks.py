@@ -66,8 +66,8 @@ class BlockFormat(MessageFormat):
     has_opening = True
     block_framing = BLOCK_TOKENS
     other_roles: ClassVar[tuple[str, ...]] = ()
-    merges: ClassVar[bool] = False
-    is_arranged: ClassVar[bool] = True
+    merges = False
+    is_arranged = True
 
     # A provider's own parts of messages.
 

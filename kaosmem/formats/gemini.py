@@ -46,7 +46,6 @@ from kaosmem.formats.shapes import (
     Field,
     Shape,
     result_text,
-    uncounted,
 )
 from kaosmem.names import shown_name
 from kaosmem.tokens.counters import TokenCounter
@@ -92,7 +91,7 @@ _WITH_FREE_NAMES = ("args", "response")
 _SNAKE = re.compile(r"_([a-z])")
 _CALL = {"id": OPTIONAL_ID, "name": NAME, "args": ARGUMENTS}
 _RESULT_NAME = Field("name", lambda name, counter: ID_TOKENS + NAME_TOKENS)
-_RESULT_ID = Field("tool_use_id", uncounted, is_optional=True)
+_RESULT_ID = Field("tool_use_id", is_optional=True)
 _RESULT = {"id": _RESULT_ID, "name": _RESULT_NAME, "response": RESPONSE, "parts": OUTPUT}
 _DATA = {"mimeType": MEDIA_TYPE, "data": IMAGE_DATA}
 _FILE = {"mimeType": MEDIA_TYPE, "fileUri": URL}

@@ -50,10 +50,10 @@ class MessageFormat(ShapedBlocks):
         kept_ids: The beginnings of ids that stay as they are stored.
     """
 
-    roles: ClassVar[tuple[str, str]] = ("user", "assistant")
-    has_opening: ClassVar[bool] = False
-    content_name: ClassVar[str] = "content"
-    is_system_beside: ClassVar[bool] = False
+    roles = ("user", "assistant")
+    has_opening = False
+    content_name = "content"
+    is_system_beside = False
     kept_ids: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod

@@ -108,8 +108,8 @@ class OpenAIFormat(MessageFormat):
     image_names = ("image_url", "input_image")
     image_tokens = IMAGE_TOKENS
     kept_ids = ("",)
-    custom_type: ClassVar[str] = "custom"
-    empty: ClassVar[str] = ""
+    custom_type = "custom"
+    empty = ""
 
     def parse(self, message: object) -> ChatMessage:
         """Return a message of the API, a dict or an object of its SDK, as a ChatMessage.

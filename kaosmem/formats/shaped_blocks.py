@@ -86,11 +86,11 @@ class ShapedBlocks(ABC):
     known_names: ClassVar[tuple[str, ...]] = ()
     image_names: ClassVar[tuple[str, ...]] = ("image",)
     image_tokens: ClassVar[int]
-    block_framing: ClassVar[int] = 0
-    takes_text: ClassVar[bool] = True
+    block_framing = 0
+    takes_text = True
     error_mark: ClassVar[JSONValue] = True
     success_mark: ClassVar[JSONValue] = None
-    max_tool_name_chars: ClassVar[int] = 64
+    max_tool_name_chars = 64
 
     def block_name(self, block: JSONObject) -> str | None:
         """Return the name by which the provider knows the kind of a block."""

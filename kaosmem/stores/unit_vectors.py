@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from kaosmem.retrieval.columns import GrowingArray
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from kaosmem.retrieval.columns import Bools, Float32s, Float64s
+from kaosmem.retrieval.columns import Bools, Float32s, Float64s, GrowingArray
 
 _ROWS_AT_ONCE = 4_096
 _EPSILON = float(np.finfo(np.float32).eps)

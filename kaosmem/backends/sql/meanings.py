@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from kaosmem.arguments import Clock
 from kaosmem.backends.sql.database import SqlDatabase, Transaction
@@ -21,9 +21,9 @@ class SqlVectorMemory(SqlLongTermMemory):
     that was saved without one gets it with the first search.
     """
 
-    _dimensions: ClassVar[str]
+    _dimensions: str
     """The SQL expression of the number of dimensions of `direction`."""
-    _direction: ClassVar[str]
+    _direction: str
     """The SQL expression of the parameter `:direction`."""
 
     def __init__(

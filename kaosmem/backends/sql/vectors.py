@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 from kaosmem.arguments import json_text
 from kaosmem.backends.base import blocks_of, value_of
@@ -21,7 +21,7 @@ _OF_COLLECTION = (
 class SqlVectorStore(VectorStore):
     """A VectorStore in a SQL database. The database's own class searches."""
 
-    _insert: ClassVar[str]
+    _insert: str
     """The statement that inserts what `_row` returns."""
 
     def __init__(
