@@ -23,7 +23,6 @@ The request differs from the stored messages where the API lacks a kind of conte
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import OPENING, speaker_line
@@ -65,7 +64,7 @@ class BlockFormat(MessageFormat):
     is_system_beside = True
     has_opening = True
     block_framing = BLOCK_TOKENS
-    other_roles: ClassVar[tuple[str, ...]] = ()
+    other_roles: tuple[str, ...] = ()
     merges = False
     is_arranged = True
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from kaosmem.formats.delimiters import BLOCK_BEGIN, BLOCK_END, OPENING, mark_text
 from kaosmem.formats.fields import CallIds
@@ -54,7 +53,7 @@ class MessageFormat(ShapedBlocks):
     has_opening = False
     content_name = "content"
     is_system_beside = False
-    kept_ids: ClassVar[tuple[str, ...]] = ()
+    kept_ids: tuple[str, ...] = ()
 
     @abstractmethod
     def message_tokens(self, message: JSONObject, counter: TokenCounter) -> int:

@@ -89,14 +89,14 @@ class OpenAIFormat(MessageFormat):
 
     name = "openai"
     message_name = "an openai message"
-    shapes: ClassVar[tuple[Shape, ...]] = (
+    shapes: tuple[Shape, ...] = (
         *CHAT_PARTS,
         *ITEM_PARTS,
         Shape(ToolUseBlock, _CUSTOM_CALL),
         Shape(ToolUseBlock, {"id": CALL_ID, "type": "function", "function": _FUNCTION}),
     )
     extra_names: ClassVar[ExtraNames] = {ToolUseBlock: ("extra_content",)}
-    known_names: ClassVar[tuple[str, ...]] = (
+    known_names: tuple[str, ...] = (
         "text",
         "input_text",
         "output_text",

@@ -80,16 +80,16 @@ class ShapedBlocks(ABC):
     """
 
     name: str
-    message_name: ClassVar[str]
-    shapes: ClassVar[tuple[Shape, ...]]
+    message_name: str
+    shapes: tuple[Shape, ...]
     extra_names: ClassVar[ExtraNames] = MappingProxyType({})
-    known_names: ClassVar[tuple[str, ...]] = ()
-    image_names: ClassVar[tuple[str, ...]] = ("image",)
-    image_tokens: ClassVar[int]
+    known_names: tuple[str, ...] = ()
+    image_names: tuple[str, ...] = ("image",)
+    image_tokens: int
     block_framing = 0
     takes_text = True
-    error_mark: ClassVar[JSONValue] = True
-    success_mark: ClassVar[JSONValue] = None
+    error_mark: JSONValue = True
+    success_mark: JSONValue = None
     max_tool_name_chars = 64
 
     def block_name(self, block: JSONObject) -> str | None:

@@ -10,9 +10,11 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
+from fsspec import AbstractFileSystem
+from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from kaosmem.errors import DurabilityError, KaosmemError
@@ -36,10 +38,6 @@ from kaosmem.persistence.steps import (
     Truncate,
     Write,
 )
-
-if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem
-
 
 RETENTION_S = 24 * 3600.0
 """The time for which an unneeded file stays.
@@ -420,8 +418,6 @@ def inner_filesystem(
     filesystem: AbstractFileSystem, path: str = ""
 ) -> tuple[AbstractFileSystem, str]:
     """Return the filesystem of which others show a folder, and a path in it."""
-    from fsspec.implementations.dirfs import DirFileSystem
-
     while isinstance(filesystem, DirFileSystem):
         above = filesystem.path
         if above and path:
@@ -446,8 +442,6 @@ def _is_overridden(filesystem: AbstractFileSystem) -> bool:
 
     The way of fsspec looks first and then overwrites.
     """
-    from fsspec import AbstractFileSystem
-
     filesystem, _ = inner_filesystem(filesystem)
     return filesystem.async_impl or type(filesystem).pipe_file is not AbstractFileSystem.pipe_file
 
