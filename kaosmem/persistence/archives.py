@@ -63,11 +63,11 @@ class Archives:
 
     def start_from(self, recovered: Recovered) -> None:
         """Go on from the state of the session."""
-        listed: Sequence[ListedArchive] | None = recovered.archives
+        listed = recovered.archives
         if listed is not None and recovered.purged == self.purged and not self.is_outdated:
             # A snapshot of this process may have been stored while the session was read.
             known = {*(self.listed or ()), *listed}
-            listed = sorted(known, key=attrgetter("path"))
+            listed = tuple(sorted(known, key=attrgetter("path")))
         self.listed = listed
         self.purged = recovered.purged
         self.is_outdated = False

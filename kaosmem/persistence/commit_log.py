@@ -82,7 +82,12 @@ class CommitLog:
         self.archives.start_from(recovered)
         self.has_leftovers = recovered.has_leftovers
 
-    def _see(self, head: Head, torn: bytes, later: Iterable[Record | Change]) -> None:
+    def _see(
+        self,
+        head: Head,
+        torn: bytes,
+        later: Iterable[Record | Change],
+    ) -> None:
         """Note where the log ends now, and whether its later records have a tombstone."""
         self._head = head
         self._torn = torn
@@ -234,7 +239,12 @@ class CommitLog:
         self.adopt(log_changes)
         return True
 
-    def _advance(self, head: Head, commit: Commit, changes: Iterable[Change]) -> None:
+    def _advance(
+        self,
+        head: Head,
+        commit: Commit,
+        changes: Iterable[Change],
+    ) -> None:
         """Go on after an own commit."""
         with self._measures:
             self._see(head, b"", changes)
