@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kaosmem.formats.delimiters import BLOCK_BEGIN, BLOCK_END, OPENING, mark_text
 from kaosmem.formats.fields import CallIds
@@ -22,8 +22,7 @@ REPLY_TOKENS = 3
 """The tokens with which a provider begins the reply."""
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownText:
+class _KnownText(NamedTuple):
     """A counter that knows the tokens of one text."""
 
     counter: TokenCounter

@@ -25,8 +25,7 @@ _SHOWN_SOURCES = 3
 _COUNTED = ("new", "changed", "unchanged", "vanished", "skipped")
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(NamedTuple):
     """The files of a place, by their change since they were read, and the sources that are gone."""
 
     new: tuple[SourceFile, ...]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from kaosmem.arguments import check_listed
 from kaosmem.errors import InvalidArgumentError
@@ -14,8 +14,7 @@ from kaosmem.names import shown_name
 _ESCAPED = re.compile(r"\\(.)")
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(NamedTuple):
     """One line of a .gitignore.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from kaosmem.errors import ConflictError, CorruptionError
@@ -26,8 +26,7 @@ from kaosmem.persistence.steps import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LogView:
+class LogView(NamedTuple):
     """A writer's view of the log.
 
     Attributes:
@@ -40,8 +39,7 @@ class LogView:
     tail: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class LogChanges:
+class LogChanges(NamedTuple):
     """The commits of others since a handle read the log.
 
     Attributes:

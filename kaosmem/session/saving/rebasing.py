@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from kaosmem.display import listed
 from kaosmem.errors import (
@@ -44,8 +44,7 @@ from kaosmem.types.items import Item
 _SHOWN_CLASHES = 3
 
 
-@dataclass(frozen=True)
-class Theirs:
+class Theirs(NamedTuple):
     """The changes that other writers have committed since a session was read.
 
     Attributes:

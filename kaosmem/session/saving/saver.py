@@ -284,7 +284,7 @@ class Saver:
         ours = self._taken_out()
         if discard:
             ours = []
-            theirs = replace(theirs, touched=None)  # what is shared cannot be told from the dropped
+            theirs = theirs._replace(touched=None)  # what is shared cannot be told from the dropped
         changes = [each for each in ours if isinstance(each, SectionOperation)]
         self._unsaved = rebase(self._sections, changes, theirs, read)
         self._follow_windows(ours, theirs)

@@ -7,9 +7,10 @@ session knows an item since it was added: known time. Evictions and compactions 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
+from typing import NamedTuple
 
 from kaosmem.entities import Entity, Relationship, part_of
 from kaosmem.sections.archive import Archived
@@ -19,8 +20,7 @@ from kaosmem.types.items import Item
 from kaosmem.types.versions import Interval, Version, in_order
 
 
-@dataclass(frozen=True, slots=True)
-class ToldItem:
+class ToldItem(NamedTuple):
     """An item of a section, live or archived, as the session was told of it.
 
     Attributes:
