@@ -11,11 +11,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from typing import Any, Generic, Self, TypeVar
 
-from kaosmem.arguments import STRICT_JSON, json_text
+from kaosmem.arguments import STRICT_JSON
 from kaosmem.errors import CorruptionError, DurabilityError, NotOpenedError
-from kaosmem.stores.vector import VectorDocument
 from kaosmem.types import ContentBlock
-from kaosmem.types.content import content_json, stored_blocks
+from kaosmem.types.content import stored_blocks
 
 T = TypeVar("T")
 W = TypeVar("W", bound="Workers")
@@ -135,37 +134,12 @@ class SharedDatabase(ABC, Generic[W]):
         """Open a connection. Raises the errors of the backend."""
 
 
-def blocks_text(blocks: tuple[ContentBlock, ...]) -> str:
-    """Return content blocks as JSON text."""
-    return json_text(content_json(blocks))
-
-
 def blocks_of(text: str) -> tuple[ContentBlock, ...]:
-    """Return the blocks of which `blocks_text` made a text. Raises CorruptionError."""
+    """Return the content blocks of a JSON text. Raises CorruptionError."""
     try:
         return stored_blocks(value_of(text))
     except (TypeError, ValueError) as error:
         raise _damaged(error) from error
-
-
-def embedding_bytes(document: VectorDocument) -> bytes:
-    """Return the embedding of a document in single precision."""
-    import numpy as np
-
-    return np.asarray(document.embedding, "<f4").tobytes()
-
-
-def document_of(
-    document_id: str,
-    content: str,
-    metadata: str,
-    embedding: bytes,
-) -> VectorDocument:
-    """Return a document of its stored values. Raises CorruptionError."""
-    import numpy as np
-
-    numbers = np.frombuffer(embedding, "<f4").tolist()
-    return VectorDocument(blocks_of(content), document_id, numbers, value_of(metadata))
 
 
 def value_of(text: str) -> Any:
@@ -177,6 +151,7 @@ def value_of(text: str) -> Any:
 
 
 def _damaged(error: Exception) -> CorruptionError:
+    """Return the error for a stored value that cannot be read."""
     return CorruptionError(
         f"a stored value is damaged ({type(error).__name__}); restore the store from a copy"
     )

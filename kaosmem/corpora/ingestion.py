@@ -102,11 +102,9 @@ async def ingest_files(
         else:
             free.append(file)
     todo = changes(free, own, skipped)
-    done: list[_Batch] = []
     vanished = await corpus.replace(todo.vanished, ())
     with _workers(workers, ray) as submit:
-        reader = _Reader(corpus, label, submit, done)
-        await reader.read([*todo.new, *todo.changed], progress)
+        done = await _Reader(corpus, label, submit).read([*todo.new, *todo.changed], progress)
     was_read: set[str] = set()
     for batch in done:
         was_read.update(batch.read)
@@ -138,29 +136,28 @@ class _Reader(NamedTuple):
 
     Attributes:
         submit: Lets a worker read a batch.
-        done: Gets the batches that are written.
     """
 
     corpus: Corpus
     label: str
     submit: _Submit
-    done: list[_Batch]
 
-    async def read(self, files: Sequence[SourceFile], progress: Progress | None) -> None:
-        """Read files in batches, and compact the corpus now and then."""
+    async def read(self, files: Sequence[SourceFile], progress: Progress | None) -> list[_Batch]:
+        """Read files in batches, and compact the corpus now and then. Return what was written."""
         is_free = asyncio.Semaphore(_AT_ONCE)
+        done: list[_Batch] = []
         number = 0
         next_compaction = _FIRST_COMPACTION
 
         async def take(batch: Sequence[SourceFile]) -> None:
             nonlocal number, next_compaction
             async with is_free:
-                self.done.append(await self._batch(batch))
+                done.append(await self._batch(batch))
             number += len(batch)
             if progress:
                 progress(batch[-1].source, number, len(files))
-            if len(self.done) >= next_compaction:
-                next_compaction = int(len(self.done) * _GROWTH)
+            if len(done) >= next_compaction:
+                next_compaction = int(len(done) * _GROWTH)
                 await self.corpus.compact(counts=False)
 
         try:
@@ -169,6 +166,7 @@ class _Reader(NamedTuple):
                     group.create_task(take(batch))
         except ExceptionGroup as failed:
             raise failed.exceptions[0] from None
+        return done
 
     async def _batch(self, files: Sequence[SourceFile]) -> _Batch:
         written = asyncio.wrap_future(self.submit(self.corpus, files, self.label))
@@ -265,8 +263,7 @@ async def _take(
         passages += [
             {**asdict(each), "metadata": each.metadata | stamp} for each in reading.passages
         ]
+    gone = 0
     if read:
         gone = (await corpus.replace(read, passages)).gone
-    else:
-        gone = 0
     return _Batch(read, skipped, len(passages), gone)

@@ -261,10 +261,7 @@ class _Tenant:
 
     def at(self, number: int | None) -> _Snapshot:
         """Return a version of the table. A count of terms that is known is not read again."""
-        if number is None:
-            version = self._newest.version
-        else:
-            version = number
+        version = self._newest.version if number is None else number
         last = self._last
         if last is not None and last.version == version:
             return last

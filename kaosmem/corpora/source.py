@@ -75,15 +75,13 @@ class CorpusSource(StoreSource):
         terms = analyze(query.text)
         if not terms or not cap:
             return Proposal(())
-        if query.known_at is None:
-            corpus = self._corpus
-        else:
-            corpus = self._corpus.at(query.known_at)
+        corpus = self._corpus
+        if query.known_at is not None:
+            corpus = corpus.at(query.known_at)
         first = await corpus.candidates(terms, limit=self._limit, filter=wanted)
+        version = corpus
         if first.version:
             version = corpus.at(first.version)
-        else:
-            version = corpus
         others = await self._others(version, first, terms, wanted)
         found = {each.id: each for each in (*first.found, *others)}
         if not found and wanted is not None:

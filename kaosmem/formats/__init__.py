@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kaosmem.arguments import (
     JSONDict,
@@ -38,6 +38,7 @@ from kaosmem.formats.openai_responses import ResponsesFormat
 from kaosmem.formats.text import TextFormat
 from kaosmem.names import choices, shown
 from kaosmem.tokens import get_counter
+from kaosmem.tokens.counters import AnyCounter, TokenCounter
 from kaosmem.types.items import ChatMessage, time_of
 from kaosmem.units import repair
 
@@ -53,8 +54,6 @@ __all__ = [
     "parse_message",
 ]
 
-if TYPE_CHECKING:
-    from kaosmem.tokens.counters import AnyCounter, TokenCounter
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
@@ -111,17 +110,22 @@ def messages_apart(messages: Sequence[object], format: str | Format | None) -> l
 
     In the format "openai-responses", several items are one message.
     """
-    chosen = None if format is None else get_format(format)
-    groups = getattr(chosen, "groups", None)
-    grouped: list[object] = list(messages) if groups is None else groups(messages)
+    groups = None
+    if format is not None:
+        groups = getattr(get_format(format), "groups", None)
+    if groups is None:
+        return list(messages)
+    grouped: list[object] = groups(messages)
     return grouped
 
 
 def read_messages(rendered: Rendered, format: Format) -> list[ChatMessage]:
     """Return a request as messages. A system prompt beside them is the first."""
-    messages = [] if not rendered.system else [ChatMessage("system", rendered.system)]
-    apart = messages_apart(rendered.messages or [], format)
-    return [*messages, *(format.parse(message) for message in apart)]
+    messages = []
+    if rendered.system:
+        messages.append(ChatMessage("system", rendered.system))
+    messages += map(format.parse, messages_apart(rendered.messages or [], format))
+    return messages
 
 
 def render_messages(messages: Iterable[ChatMessage], format: str | Format) -> Rendered:
@@ -137,8 +141,10 @@ def render_messages(messages: Iterable[ChatMessage], format: str | Format) -> Re
     history = check_listed(messages, ChatMessage, "messages")
     prompts = list(takewhile(lambda message: message.role == "system", history))
     prompt = "\n".join(message.text for message in prompts)
-    part = HistoryPart("messages", tuple(repair(history[len(prompts) :])))
-    return get_format(format).render(Layout((prompt,) if prompt.strip() else (), (part,), ()))
+    static = (prompt,) if prompt.strip() else ()
+    entries = repair(history[len(prompts) :])
+    part = HistoryPart("messages", tuple(entries))
+    return get_format(format).render(Layout(static, (part,), ()))
 
 
 TOOL_TOKENS = 8
@@ -168,8 +174,10 @@ def tool_tokens(
     tokens = 0
     for tool in tools:
         tokens += TOOL_TOKENS + counter(json_text(tool))
+    if not tokens:
+        return 0
     framing: int = getattr(format, "tools_framing", 0)
-    return tokens + framing if tokens else 0
+    return tokens + framing
 
 
 def count_messages(

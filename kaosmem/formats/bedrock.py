@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
 
 from kaosmem.arguments import check_json, json_text
 from kaosmem.formats.blocks import BlockFormat
@@ -97,7 +96,7 @@ class BedrockFormat(BlockFormat):
     error_mark = "error"
     image_tokens = IMAGE_TOKENS
     takes_text = False
-    merges: ClassVar[bool] = True
+    merges = True
     binds_thinking = True
     """Thinking is valid only after the same instructions and tools."""
 

@@ -23,7 +23,6 @@ The request differs from the stored messages where the API lacks a kind of conte
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import OPENING, speaker_line
@@ -38,6 +37,7 @@ from kaosmem.formats.shapes import (
     values_by_name,
 )
 from kaosmem.names import shown_name
+from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, OpaqueBlock
 from kaosmem.types.content import (
     TextBlock,
@@ -46,9 +46,6 @@ from kaosmem.types.content import (
     ToolUseBlock,
 )
 from kaosmem.types.items import ChatMessage
-
-if TYPE_CHECKING:
-    from kaosmem.tokens.counters import TokenCounter
 
 BLOCK_TOKENS = 4
 """The estimated tokens of a content block beside its text, with its share of the framing."""
@@ -67,9 +64,9 @@ class BlockFormat(MessageFormat):
     is_system_beside = True
     has_opening = True
     block_framing = BLOCK_TOKENS
-    other_roles: ClassVar[tuple[str, ...]] = ()
-    merges: ClassVar[bool] = False
-    is_arranged: ClassVar[bool] = True
+    other_roles: tuple[str, ...] = ()
+    merges = False
+    is_arranged = True
 
     # A provider's own parts of messages.
 

@@ -21,14 +21,11 @@ import json
 import re
 import unicodedata
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from kaosmem.formats.layout import Mark
 from kaosmem.memos import remembered
-
-if TYPE_CHECKING:
-    from kaosmem.formats.layout import Mark
 
 UNSEEN = "\u200b"
 """Stands in a plain spelling for each character that is not seen."""
@@ -74,7 +71,9 @@ def without_hidden(text: str) -> str:
     if pattern.search(text) is None:
         return text
     shown = _DROPPED.sub(r"\1", text)
-    return text if shown == text else shown
+    if shown == text:
+        return text
+    return shown
 
 
 def plain_spelling(text: str) -> str:
@@ -113,7 +112,9 @@ class _Spellings(dict[int, str]):
     """The plain spelling of each character so far, as `str.translate` takes it."""
 
     def __init__(self) -> None:
-        self._plain = {char: plain for plain, chars in _lookalikes().items() for char in chars}
+        self._plain: dict[str, str] = {}
+        for plain, chars in _lookalikes().items():
+            self._plain.update(dict.fromkeys(chars, plain))
 
     def __missing__(self, code: int) -> str:
         if len(self) > _MAX_KNOWN:
@@ -150,8 +151,11 @@ def _lookalikes() -> dict[str, str]:
 
 @cache
 def _signs(signs: str, *, only_ascii: bool) -> re.Pattern[str]:
-    others = "" if only_ascii else "".join(_lookalikes().get(sign, "") for sign in signs)
-    return re.compile(f"[{re.escape(signs + others)}{'' if only_ascii else _COMPATIBLE}]")
+    """Return the pattern of the characters that have one of some signs in their plain spelling."""
+    if only_ascii:
+        return re.compile(f"[{re.escape(signs)}]")
+    others = "".join(_lookalikes().get(sign, "") for sign in signs)
+    return re.compile(f"[{re.escape(signs + others)}{_COMPATIBLE}]")
 
 
 @cache
@@ -266,6 +270,7 @@ def name_without(text: str, refused: str) -> str:
 
 
 def _is_refused(char: str, refused: str) -> bool:
+    """Return whether a character may not be in a name."""
     plain = plain_spelling(char)
     if plain == UNSEEN:
         return char not in "\u200c\u200d\ufe0f" and not unicodedata.combining(char)
@@ -344,14 +349,18 @@ def _escaped(text: str, others: re.Pattern[str]) -> str:
     plain = plain_spelling(lines)
     found = set()
     for match in others.finditer(plain):
-        if _deceives(match):
-            found.add(match.start() if in_history else match.end())
+        if not _deceives(match):
+            continue
+        if in_history:
+            found.add(match.start())
+        else:
+            found.add(match.end())
     if may_anywhere:
         for pattern in _ANYWHERE:
             found.update(match.start() for match in pattern.finditer(plain))
         found.update(match.start() + 1 for match in _TOKENS.finditer(plain))
     if not found:
         return shown
-    ends = [*_places(lines, plain, found), len(lines)]
-    parts = [lines[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+    places = [0, *_places(lines, plain, found), len(lines)]
+    parts = [lines[begin:end] for begin, end in pairwise(places)]
     return "\\".join(parts)[1:-1]

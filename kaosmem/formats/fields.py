@@ -8,17 +8,14 @@ import re
 from binascii import a2b_base64
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from kaosmem.arguments import check_json, json_text
 from kaosmem.errors import InvalidArgumentError
+from kaosmem.formats.layout import HistoryEntry
 from kaosmem.memos import remembered
 from kaosmem.types import Content, ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import TextBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
-
-if TYPE_CHECKING:
-    from kaosmem.formats.layout import HistoryEntry
 
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]+")
 NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
@@ -29,7 +26,9 @@ _MAX_ID_CHARS = 56  # of 64, which Converse takes: an id that was used before is
 def plain_id(text: str, *, max_chars: int) -> str:
     """Return an id made of any text, the same for the same text and, in practice, for no other."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
-    return f"{NOT_PLAIN.sub('_', text)[: max_chars - _DIGEST_CHARS - 1] or 'id'}-{digest}"
+    room = max_chars - _DIGEST_CHARS - 1
+    name = NOT_PLAIN.sub("_", text)[:room] or "id"
+    return f"{name}-{digest}"
 
 
 class CallIds:
@@ -107,7 +106,9 @@ def sendable_url(url: str) -> str | None:
     """Return an image's URL as a provider takes it, None if no provider takes it."""
     match = _DATA_URL.match(url)
     if match is None:
-        return url if _ADDRESS.fullmatch(url) else None
+        if _ADDRESS.fullmatch(url):
+            return url
+        return None
     media_type = match[1].lower().replace("image/jpg", "image/jpeg")
     data = "".join(url[match.end() :].split())
     if media_type not in MEDIA_TYPES or not _is_base64(data):
@@ -118,10 +119,13 @@ def sendable_url(url: str) -> str | None:
 def split_data_url(url: str) -> tuple[str, str] | None:
     """Return a `data:` URL's media type and base64 text; None for any other URL."""
     match = _DATA_URL.match(url)
-    return (match[1], url[match.end() :]) if match else None
+    if match is None:
+        return None
+    return match[1], url[match.end() :]
 
 
 def _is_base64(data: str) -> bool:
+    """Return whether a text is bytes in base64, at least one."""
     try:
         return bool(a2b_base64(data, strict_mode=True))
     except ValueError:
@@ -192,20 +196,20 @@ def opaque_block(
             f"a part of {what} needs a type that is a str; give the part as its provider gave it"
         )
     kept = {name: value for name, value in part.items() if name != "cache_control"}
-    return OpaqueBlock(
-        provider, kind, json_text(check_json(kept, f"a part of {what}")), _file_name(part)
-    )
+    data = json_text(check_json(kept, f"a part of {what}"))
+    return OpaqueBlock(provider, kind, data, _file_name(part))
 
 
 def _file_name(part: JSONObject) -> str:
     """Return the name of the file or the tool that a part is about, or ""."""
+    names = [part.get("title"), part.get("name")]
     file = part.get("file")
-    named = [
-        part.get("title"),
-        part.get("name"),
-        file.get("filename") if isinstance(file, Mapping) else None,
-    ]
-    return next((name for name in named if isinstance(name, str)), "")
+    if isinstance(file, Mapping):
+        names.append(file.get("filename"))
+    for name in names:
+        if isinstance(name, str):
+            return name
+    return ""
 
 
 def sent_part(block: OpaqueBlock, provider: str) -> JSONDict | None:
@@ -216,12 +220,8 @@ def sent_part(block: OpaqueBlock, provider: str) -> JSONDict | None:
     return part
 
 
-FIELDS_ELSEWHERE = (
-    "parts",
-    "text",
-    "message",
-    "output",
-)  # where other APIs have the content of a message
+FIELDS_ELSEWHERE = ("parts", "text", "message", "output")
+"""The fields in which other APIs have the content of a message."""
 
 
 def json_object(text: str) -> JSONDict | None:
@@ -229,7 +229,9 @@ def json_object(text: str) -> JSONDict | None:
     if not text.strip():
         return {}
     value = json_value(text)
-    return value if isinstance(value, dict) else None
+    if isinstance(value, dict):
+        return value
+    return None
 
 
 def json_value(text: str) -> JSONValue:
@@ -266,8 +268,9 @@ def check_has_content(given: JSONObject, what: str) -> None:
     Raises:
         InvalidArgumentError: If the content is missing, or in the field of another API.
     """
+    content = given.get("content")
     others = [name for name in FIELDS_ELSEWHERE if name in given]
-    if given.get("content") or (given.get("content") is not None and not others):
+    if content or (content is not None and not others):
         return
     instead = f", but {others[0]!r}" if others else ""
     raise InvalidArgumentError(

@@ -16,7 +16,7 @@ import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from kaosmem.arguments import check_json, json_text
 from kaosmem.errors import InvalidArgumentError
@@ -46,9 +46,9 @@ from kaosmem.formats.shapes import (
     Field,
     Shape,
     result_text,
-    uncounted,
 )
 from kaosmem.names import shown_name
+from kaosmem.tokens.counters import TokenCounter
 from kaosmem.tokens.parts import sealed_tokens
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
@@ -59,9 +59,6 @@ from kaosmem.types.content import (
     ToolUseBlock,
     block_text,
 )
-
-if TYPE_CHECKING:
-    from kaosmem.tokens.counters import TokenCounter
 
 IMAGE_TOKENS = 1_120
 """The estimated tokens of an image. Source: Gemini API, "Media resolution": high for Gemini 3."""
@@ -94,7 +91,7 @@ _WITH_FREE_NAMES = ("args", "response")
 _SNAKE = re.compile(r"_([a-z])")
 _CALL = {"id": OPTIONAL_ID, "name": NAME, "args": ARGUMENTS}
 _RESULT_NAME = Field("name", lambda name, counter: ID_TOKENS + NAME_TOKENS)
-_RESULT_ID = Field("tool_use_id", uncounted, is_optional=True)
+_RESULT_ID = Field("tool_use_id", is_optional=True)
 _RESULT = {"id": _RESULT_ID, "name": _RESULT_NAME, "response": RESPONSE, "parts": OUTPUT}
 _DATA = {"mimeType": MEDIA_TYPE, "data": IMAGE_DATA}
 _FILE = {"mimeType": MEDIA_TYPE, "fileUri": URL}

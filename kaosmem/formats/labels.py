@@ -24,7 +24,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from kaosmem.formats.delimiters import (
     PROVIDERS_ROLES,
@@ -37,12 +37,9 @@ from kaosmem.formats.delimiters import (
 from kaosmem.language.duplicates import FORMED, PROPOSAL
 from kaosmem.memos import remembered
 from kaosmem.types.content import Trust
+from kaosmem.types.items import Item
 from kaosmem.types.outcomes import OUTCOMES, Outcomes
-from kaosmem.types.versions import day_text
-
-if TYPE_CHECKING:
-    from kaosmem.types.items import Item
-    from kaosmem.types.versions import Interval
+from kaosmem.types.versions import Interval, day_text
 
 Dates: TypeAlias = Literal["timestamp", "created_at", "none"]
 """The day that a label shows.
@@ -108,13 +105,17 @@ class LabelStyle:
         is_own = (
             item.trust >= Trust.APPLICATION and item.role in ("", "system") and not item.sources
         )
-        is_bare = self.verbatim and is_own and item.interval is None
-        return item.text.strip() if is_bare else ""
+        if self.verbatim and is_own and item.interval is None:
+            return item.text.strip()
+        return ""
 
     def group(self, item: Item) -> Group:
         """Return the source, the day and the place that the label of an item says."""
         source = _source(item)
-        day = self.day(item) if item.interval is None else self._interval(item.interval)
+        if item.interval is None:
+            day = self.day(item)
+        else:
+            day = self._interval(item.interval)
         if not source and not day:
             return ()
         return source, day, _place(item) if item.shown_role else None
@@ -163,16 +164,21 @@ class LabelStyle:
 
 
 def _header(item: Item, group: Group, notes: str = "") -> str:
+    """Return the label of an item that stands alone, or as the first of its group."""
     if not group:
         return _bracketed(item.shown_role, "", notes)
     source, day, _ = group
-    return _bracketed(source, day, notes, _place(item) if source else "")
+    if source:
+        return _bracketed(source, day, notes, _place(item))
+    return _bracketed(source, day, notes)
 
 
 def source_label(item: Item) -> str:
     """Return the source of an item with its place, such as `a.md:3-9`; "" if it has no source."""
     source = _source(item)
-    return f"{source}{_place(item)}" if source else ""
+    if source:
+        return source + _place(item)
+    return ""
 
 
 def role_label(role: str) -> str:
@@ -194,7 +200,8 @@ def _bracketed(
     shown = _in_label(shown_role(name))[:_MAX_LABEL_CHARS]
     if shown.startswith(":") or plain_spelling(shown) in _NOTES or not (shown or day):
         shown = f"*{shown}"
-    return f"[{', '.join(filter(None, (shown + place, day, notes)))}]"
+    parts = ", ".join(filter(None, (shown + place, day, notes)))
+    return f"[{parts}]"
 
 
 @remembered(4_096)
@@ -208,11 +215,13 @@ def _in_label(text: str) -> str:
 
 
 def _source(item: Item) -> str:
+    """Return the source of an item as its label shows it, "" without one."""
     source = item.metadata.get("source")
     if not isinstance(source, str):
         return ""
-    is_a_role = shown_role(source) != source or source in PROVIDERS_ROLES
-    return f"./{source}" if is_a_role else source  # a file is no role
+    if shown_role(source) != source or source in PROVIDERS_ROLES:
+        return f"./{source}"  # a file is no role
+    return source
 
 
 def _place(item: Item) -> str:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
+from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.items import ChatMessage
-
-if TYPE_CHECKING:
-    from kaosmem.tokens.counters import TokenCounter
 
 
 @dataclass(frozen=True, slots=True)

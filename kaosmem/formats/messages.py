@@ -7,27 +7,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import NamedTuple
 
 from kaosmem.formats.delimiters import BLOCK_BEGIN, BLOCK_END, OPENING, mark_text
 from kaosmem.formats.fields import CallIds
-from kaosmem.formats.layout import BlockPlace, Mark, Rendered
+from kaosmem.formats.layout import BlockPlace, HistoryEntry, Layout, Mark, Rendered
 from kaosmem.formats.shaped_blocks import ShapedBlocks
+from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import ContentBlock, JSONDict, JSONObject
 from kaosmem.types.content import ThinkingBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
-
-if TYPE_CHECKING:
-    from kaosmem.formats.layout import HistoryEntry, Layout
-    from kaosmem.tokens.counters import TokenCounter
 
 REPLY_TOKENS = 3
 """The tokens with which a provider begins the reply."""
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownText:
+class _KnownText(NamedTuple):
     """A counter that knows the tokens of one text."""
 
     counter: TokenCounter
@@ -53,11 +48,11 @@ class MessageFormat(ShapedBlocks):
         kept_ids: The beginnings of ids that stay as they are stored.
     """
 
-    roles: ClassVar[tuple[str, str]] = ("user", "assistant")
-    has_opening: ClassVar[bool] = False
-    content_name: ClassVar[str] = "content"
-    is_system_beside: ClassVar[bool] = False
-    kept_ids: ClassVar[tuple[str, ...]] = ()
+    roles = ("user", "assistant")
+    has_opening = False
+    content_name = "content"
+    is_system_beside = False
+    kept_ids: tuple[str, ...] = ()
 
     @abstractmethod
     def message_tokens(self, message: JSONObject, counter: TokenCounter) -> int:
@@ -119,7 +114,10 @@ class MessageFormat(ShapedBlocks):
         """Return the tokens of one entry of a history."""
         if known is not None and isinstance(entry, ChatMessage):
             counter = _KnownText(counter, entry.content, known)
-        return sum(self.message_tokens(each, counter) for each in self.entry_messages(entry))
+        tokens = 0
+        for message in self.entry_messages(entry):
+            tokens += self.message_tokens(message, counter)
+        return tokens
 
     def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
         """Return the tokens of a history section's header: messages have none."""
@@ -149,7 +147,9 @@ class MessageFormat(ShapedBlocks):
         return tokens
 
     def takes_block(self, entry: HistoryEntry) -> bool:
-        return isinstance(entry, ChatMessage) and self.is_users(self.entry_messages(entry)[-1])
+        if isinstance(entry, Mark):
+            return False
+        return self.is_users(self.entry_messages(entry)[-1])
 
     def is_assistants(self, message: JSONObject) -> bool:
         """Return whether a message is the assistant's."""
@@ -198,8 +198,12 @@ class MessageFormat(ShapedBlocks):
         messages: list[JSONObject] = list(rendered.messages or ())
         if rendered.system:
             messages.append(self.message_of_text(rendered.system))
-        tokens = sum(self.message_tokens(message, counter) for message in messages)
-        return tokens + (REPLY_TOKENS if messages else 0)
+        if not messages:
+            return 0
+        tokens = REPLY_TOKENS
+        for message in messages:
+            tokens += self.message_tokens(message, counter)
+        return tokens
 
     def entry_messages(self, entry: HistoryEntry) -> list[JSONDict]:
         """Return the messages for one entry of a history."""
@@ -210,9 +214,11 @@ class MessageFormat(ShapedBlocks):
         is_assistants = entry.role == "assistant" or any(
             isinstance(block, ToolUseBlock) for block in others
         )
+        if not is_assistants:
+            return self.users_messages(entry.role, results, others)
         messages: list[JSONDict] = []
-        if results or not is_assistants:
-            messages += self.users_messages(entry.role, results, () if is_assistants else others)
-        if is_assistants and (others or not results):
+        if results:
+            messages += self.users_messages(entry.role, results, ())
+        if others or not results:
             messages += self.assistants_messages(others)
         return messages

@@ -9,7 +9,7 @@ name of its tool.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kaosmem.formats.delimiters import escaped_in_history, mark_text
 from kaosmem.formats.fields import (
@@ -19,8 +19,9 @@ from kaosmem.formats.fields import (
     plainest,
     text_field,
 )
-from kaosmem.formats.layout import Mark
+from kaosmem.formats.layout import HistoryEntry, Mark
 from kaosmem.formats.openai import OpenAIFormat
+from kaosmem.tokens.counters import TokenCounter
 from kaosmem.tokens.parts import IMAGE_TOKENS, part_tokens, sealed_tokens
 from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.content import (
@@ -31,10 +32,6 @@ from kaosmem.types.content import (
     content_json,
 )
 from kaosmem.types.items import ChatMessage
-
-if TYPE_CHECKING:
-    from kaosmem.formats.layout import HistoryEntry
-    from kaosmem.tokens.counters import TokenCounter
 
 _BINDING = ("anthropic", "bedrock")
 """Providers whose thinking is valid only after the same instructions and tools."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import PROVIDERS_ROLES, escaped_in_history, speaker_name
@@ -43,6 +43,7 @@ from kaosmem.formats.shapes import (
     Shape,
 )
 from kaosmem.names import choices, shown_name
+from kaosmem.tokens.counters import TokenCounter
 from kaosmem.tokens.parts import IMAGE_TOKENS
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
@@ -55,9 +56,6 @@ from kaosmem.types.content import (
     check_content,
 )
 from kaosmem.types.items import ChatMessage
-
-if TYPE_CHECKING:
-    from kaosmem.tokens.counters import TokenCounter
 
 MESSAGE_TOKENS = 3
 NAME_TOKENS = 1
@@ -91,14 +89,14 @@ class OpenAIFormat(MessageFormat):
 
     name = "openai"
     message_name = "an openai message"
-    shapes: ClassVar[tuple[Shape, ...]] = (
+    shapes: tuple[Shape, ...] = (
         *CHAT_PARTS,
         *ITEM_PARTS,
         Shape(ToolUseBlock, _CUSTOM_CALL),
         Shape(ToolUseBlock, {"id": CALL_ID, "type": "function", "function": _FUNCTION}),
     )
     extra_names: ClassVar[ExtraNames] = {ToolUseBlock: ("extra_content",)}
-    known_names: ClassVar[tuple[str, ...]] = (
+    known_names: tuple[str, ...] = (
         "text",
         "input_text",
         "output_text",
@@ -110,8 +108,8 @@ class OpenAIFormat(MessageFormat):
     image_names = ("image_url", "input_image")
     image_tokens = IMAGE_TOKENS
     kept_ids = ("",)
-    custom_type: ClassVar[str] = "custom"
-    empty: ClassVar[str] = ""
+    custom_type = "custom"
+    empty = ""
 
     def parse(self, message: object) -> ChatMessage:
         """Return a message of the API, a dict or an object of its SDK, as a ChatMessage.

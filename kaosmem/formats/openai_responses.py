@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, ClassVar, TypeGuard
+from typing import ClassVar, TypeGuard
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import speaker_line
@@ -50,6 +50,7 @@ from kaosmem.formats.shapes import (
     shown_text,
 )
 from kaosmem.names import shown_name
+from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, OpaqueBlock
 from kaosmem.types.content import (
     ImageBlock,
@@ -60,9 +61,6 @@ from kaosmem.types.content import (
     block_text,
 )
 from kaosmem.types.items import ChatMessage
-
-if TYPE_CHECKING:
-    from kaosmem.tokens.counters import TokenCounter
 
 _ITEM = "an openai-responses item"
 _REASONING_FIELDS = ("id", "summary", "content")

@@ -60,8 +60,11 @@ def _filled(fields: JSONDict) -> JSONDict:
 
 
 def _with_control(content: Any) -> list[Any]:
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
-    return [*blocks[:-1], {**blocks[-1], "cache_control": _MARK}]
+    """Return content as blocks, the last one with a mark for the cache."""
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    *blocks, last = content
+    return [*blocks, {**last, "cache_control": _MARK}]
 
 
 def _marked(parts: RequestParts, mark: Callable[[Any], list[Any]]) -> list[JSONDict]:
@@ -69,10 +72,13 @@ def _marked(parts: RequestParts, mark: Callable[[Any], list[Any]]) -> list[JSOND
 
     A request has at most four marks: one is that of the system prompt, and tools may have some.
     """
-    tools = [tool for tool in parts.tools if isinstance(tool, Mapping)]
-    room = _MAX_MARKS - 1 - sum(bool(_MARK_NAMES & tool.keys()) for tool in tools)
-    marks = list(parts.marks or ())
-    marked = [*parts.messages]
-    for at in marks[max(0, len(marks) - max(0, room)) :]:
-        marked[at] = {**marked[at], "content": mark(marked[at]["content"])}
+    room = _MAX_MARKS - 1
+    for tool in parts.tools:
+        if isinstance(tool, Mapping) and not _MARK_NAMES.isdisjoint(tool):
+            room -= 1
+    marked = list(parts.messages)
+    marks = list(reversed(parts.marks or ()))
+    for at in marks[: max(0, room)]:
+        message = marked[at]
+        marked[at] = {**message, "content": mark(message["content"])}
     return marked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError
@@ -35,6 +35,7 @@ from kaosmem.formats.shapes import (
     values_of,
     written,
 )
+from kaosmem.tokens.counters import TokenCounter
 from kaosmem.tokens.parts import part_tokens
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
@@ -48,9 +49,6 @@ from kaosmem.types.content import (
     check_content,
 )
 from kaosmem.types.items import ChatMessage
-
-if TYPE_CHECKING:
-    from kaosmem.tokens.counters import TokenCounter
 
 Block = JSONDict
 """A block of content as the provider has it."""
@@ -82,17 +80,17 @@ class ShapedBlocks(ABC):
     """
 
     name: str
-    message_name: ClassVar[str]
-    shapes: ClassVar[tuple[Shape, ...]]
+    message_name: str
+    shapes: tuple[Shape, ...]
     extra_names: ClassVar[ExtraNames] = MappingProxyType({})
-    known_names: ClassVar[tuple[str, ...]] = ()
-    image_names: ClassVar[tuple[str, ...]] = ("image",)
-    image_tokens: ClassVar[int]
-    block_framing: ClassVar[int] = 0
-    takes_text: ClassVar[bool] = True
-    error_mark: ClassVar[JSONValue] = True
-    success_mark: ClassVar[JSONValue] = None
-    max_tool_name_chars: ClassVar[int] = 64
+    known_names: tuple[str, ...] = ()
+    image_names: tuple[str, ...] = ("image",)
+    image_tokens: int
+    block_framing = 0
+    takes_text = True
+    error_mark: JSONValue = True
+    success_mark: JSONValue = None
+    max_tool_name_chars = 64
 
     def block_name(self, block: JSONObject) -> str | None:
         """Return the name by which the provider knows the kind of a block."""

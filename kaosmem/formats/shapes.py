@@ -9,11 +9,12 @@ that a content block of kaosmem has:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from kaosmem.arguments import json_text
 from kaosmem.formats.delimiters import escaped_in_history
 from kaosmem.formats.fields import json_object, sendable_url, split_data_url
+from kaosmem.tokens.counters import TokenCounter
 from kaosmem.tokens.parts import sealed_tokens
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue
 from kaosmem.types.content import (
@@ -24,15 +25,17 @@ from kaosmem.types.content import (
     ToolUseBlock,
 )
 
-if TYPE_CHECKING:
-    from kaosmem.tokens.counters import TokenCounter
-
 ID_TOKENS = 8
 """The estimated tokens of the id in a call, and in its result."""
 EMPTY = "(empty)"
 """Stands where a text is blank and nothing else is there, since providers refuse blank texts."""
 _MAX_TITLE_CHARS = 500
 _DETAILS = ("auto", "low", "high", "original")
+
+
+def uncounted(value: JSONValue, counter: TokenCounter) -> int:
+    """Return no tokens: the value is counted elsewhere, or not at all."""
+    return 0
 
 
 class Field(NamedTuple):
@@ -46,7 +49,7 @@ class Field(NamedTuple):
     """
 
     name: str
-    tokens: Callable[[Any, TokenCounter], int]
+    tokens: Callable[[Any, TokenCounter], int] = uncounted
     is_optional: bool = False
     prefix: str = ""
 
@@ -77,40 +80,35 @@ def _of_id(call_id: str, counter: TokenCounter) -> int:
     return ID_TOKENS
 
 
-def uncounted(value: JSONValue, counter: TokenCounter) -> int:
-    """Return no tokens: the value is counted elsewhere, or not at all."""
-    return 0
-
-
 TEXT = Field("text", _of_text)
 TITLE = Field("title", _of_text, is_optional=True)
 THINKING = Field("thinking", _of_text)
-SIGNATURE = Field("signature", uncounted, is_optional=True)
+SIGNATURE = Field("signature", is_optional=True)
 COUNTED_SIGNATURE = Field("signature", _of_data, is_optional=True)
 SEALED = Field("data", _of_data)
 OPTIONAL_SEALED = Field("data", _of_data, is_optional=True)
-ID = Field("id", uncounted)
-OPTIONAL_ID = Field("id", uncounted, is_optional=True)
+ID = Field("id")
+OPTIONAL_ID = Field("id", is_optional=True)
 RESULT_ID = Field("tool_use_id", _of_id)
 NAME = Field("name", _of_call)
 ARGUMENTS = Field("arguments", _of_json, is_optional=True)
 RESPONSE = Field("response", _of_json, is_optional=True)
-MEDIA_TYPE = Field("media_type", uncounted, prefix="image/")
-IMAGE_FORMAT = Field("format", uncounted)
-IMAGE_DATA = Field("data", uncounted)
-URL = Field("url", uncounted, prefix="http")
-ANY_URL = Field("url", uncounted)
-DETAIL = Field("detail", uncounted, is_optional=True)
+MEDIA_TYPE = Field("media_type", prefix="image/")
+IMAGE_FORMAT = Field("format")
+IMAGE_DATA = Field("data")
+URL = Field("url", prefix="http")
+ANY_URL = Field("url")
+DETAIL = Field("detail", is_optional=True)
 CALL_ID = Field("id", _of_text)
 OUTPUT_ID = Field("tool_use_id", _of_text)
 FUNCTION = Field("name", _of_text)
 CALL_TEXT = Field("arguments", _of_text)
-OUTPUT = Field("content", uncounted, is_optional=True)
+OUTPUT = Field("content", is_optional=True)
 """The content of a result: a text or blocks, which are counted as such."""
-FAILED = Field("is_error", uncounted, is_optional=True)
-CUSTOM = Field("custom", uncounted, prefix="custom")
+FAILED = Field("is_error", is_optional=True)
+CUSTOM = Field("custom", prefix="custom")
 """The type of a call of a custom tool."""
-ANY = Field("type", uncounted)
+ANY = Field("type")
 """A field that a block has, with any value."""
 
 Template: TypeAlias = JSONObject

@@ -19,9 +19,6 @@ from kaosmem.types.items import Item
 INTERRUPTED: JSONDict = {"interrupted": True}
 """The metadata of a message whose stream ended early."""
 
-_Dict = JSONDict
-_Event = JSONObject
-
 _APPENDED = frozenset(
     ("arguments", "content", "input", "reasoning_content", "refusal", "text", "thinking")
 )
@@ -39,7 +36,7 @@ class _Piece(NamedTuple):
         begins: Whether the fields replace those that came before.
     """
 
-    fields: _Event
+    fields: JSONObject
     place: int | None = None
     begins: bool = False
 
@@ -57,8 +54,8 @@ class _Reader(NamedTuple):
             the reply has ended by itself.
     """
 
-    pieces: Callable[[_Event], Iterator[_Piece]]
-    finish: Callable[[Sequence[_Dict], bool], object]
+    pieces: Callable[[JSONObject], Iterator[_Piece]]
+    finish: Callable[[Sequence[JSONDict], bool], object]
 
 
 class Stream:
@@ -71,7 +68,7 @@ class Stream:
 
     def __init__(self, reader: _Reader) -> None:
         self._reader = reader
-        self._parts: dict[int, _Dict] = {}
+        self._parts: dict[int, JSONDict] = {}
         self.is_complete = False
         self.item: Item | None = None
 
@@ -106,14 +103,18 @@ class Stream:
             return self._reader.finish(parts, self.is_complete)
         return None
 
-    def _next_place(self, fields: _Event) -> int:
-        last = self._parts.get(len(self._parts) - 1, {})
+    def _next_place(self, fields: JSONObject) -> int:
+        """Return the place of a part that states none: the last one if its text goes on."""
+        following = len(self._parts)
+        last = self._parts.get(following - 1, {})
         # A part with further fields, such as a signature, goes back as it came.
         is_plain = "text" in fields and fields.keys() <= {"text", "thought"}
-        return len(self._parts) - (is_plain and fields.keys() == last.keys())
+        if is_plain and fields.keys() == last.keys():
+            return following - 1
+        return following
 
 
-def _join(held: _Dict, piece: _Event) -> None:
+def _join(held: JSONDict, piece: JSONObject) -> None:
     """Add a piece to the fields that came."""
     for name, value in piece.items():
         if value is None:
@@ -126,7 +127,7 @@ def _join(held: _Dict, piece: _Event) -> None:
             held[name] = value
 
 
-def _only(event: _Event, name: str) -> Iterator[_Event]:
+def _only(event: JSONObject, name: str) -> Iterator[JSONObject]:
     """Yield the only choice of an event, if it has one. Raises InvalidArgumentError for others."""
     for choice in event.get(name) or ():
         if choice.get("index"):
@@ -134,7 +135,7 @@ def _only(event: _Event, name: str) -> Iterator[_Event]:
         yield choice
 
 
-def _chat_pieces(event: _Event) -> Iterator[_Piece]:
+def _chat_pieces(event: JSONObject) -> Iterator[_Piece]:
     """Yield the pieces of a chunk of chat completions: the texts are one part, each call is one."""
     for choice in _only(event, "choices"):
         delta = choice.get("delta") or {}
@@ -147,9 +148,10 @@ def _chat_pieces(event: _Event) -> Iterator[_Piece]:
             yield _END
 
 
-def _chat_message(parts: Sequence[_Dict], is_complete: bool) -> object:
+def _chat_message(parts: Sequence[JSONDict], is_complete: bool) -> object:
+    """Return a message of chat completions, None if nothing came."""
     texts, *calls = parts
-    message: _Dict = {name: text for name, text in texts.items() if text}
+    message: JSONDict = {name: text for name, text in texts.items() if text}
     whole = []
     for call in calls:
         function = call.get("function") or {}
@@ -163,7 +165,7 @@ def _chat_message(parts: Sequence[_Dict], is_complete: bool) -> object:
     return None
 
 
-def _responses_pieces(event: _Event) -> Iterator[_Piece]:
+def _responses_pieces(event: JSONObject) -> Iterator[_Piece]:
     """Yield items of the Responses API, and pieces of the text of one that is not whole yet."""
     match event:
         case {"type": "response.output_item.done", "output_index": index, "item": item}:
@@ -176,11 +178,13 @@ def _responses_pieces(event: _Event) -> Iterator[_Piece]:
             yield _END
 
 
-def _anthropic_pieces(event: _Event) -> Iterator[_Piece]:
+def _anthropic_pieces(event: JSONObject) -> Iterator[_Piece]:
+    """Yield the beginnings of blocks, and pieces of their texts and arguments."""
     match event:
         case {"type": "content_block_start", "index": index, "content_block": block}:
-            arguments = {"arguments": ""} if block.get("type") == "tool_use" else {}
-            yield _Piece({**block, **arguments}, index, begins=True)
+            if block.get("type") == "tool_use":
+                block = {**block, "arguments": ""}
+            yield _Piece(block, index, begins=True)
         case {"type": "content_block_delta", "index": index, "delta": delta}:
             fields = {name: delta.get(name) for name in _DELTA_FIELDS}
             yield _Piece({**fields, "arguments": delta.get("partial_json")}, index)
@@ -188,13 +192,15 @@ def _anthropic_pieces(event: _Event) -> Iterator[_Piece]:
             yield _END
 
 
-def _anthropic_block(block: _Dict, arguments: _Dict) -> _Dict:
+def _anthropic_block(block: JSONDict, arguments: JSONDict) -> JSONDict:
+    """Return a block as Anthropic sends it whole."""
     if "input" in block:
         return {**block, "input": arguments}
     return block
 
 
-def _bedrock_pieces(event: _Event) -> Iterator[_Piece]:
+def _bedrock_pieces(event: JSONObject) -> Iterator[_Piece]:
+    """Yield the beginnings of calls, and pieces of texts and arguments."""
     match event:
         case {"contentBlockStart": {"contentBlockIndex": index, "start": {"toolUse": call}}}:
             yield _Piece({"toolUse": call, "arguments": ""}, index, begins=True)
@@ -206,7 +212,8 @@ def _bedrock_pieces(event: _Event) -> Iterator[_Piece]:
             yield _END
 
 
-def _bedrock_block(block: _Dict, arguments: _Dict) -> _Dict:
+def _bedrock_block(block: JSONDict, arguments: JSONDict) -> JSONDict:
+    """Return a block as Bedrock sends it whole."""
     match block:
         case {"toolUse": call}:
             return {"toolUse": {**call, "input": arguments}}
@@ -215,7 +222,7 @@ def _bedrock_block(block: _Dict, arguments: _Dict) -> _Dict:
     return block
 
 
-def _gemini_pieces(event: _Event) -> Iterator[_Piece]:
+def _gemini_pieces(event: JSONObject) -> Iterator[_Piece]:
     """Yield the parts of a chunk of generateContent, of which texts go on in the next chunk."""
     for candidate in _only(event, "candidates"):
         content = candidate.get("content") or {}
@@ -226,8 +233,8 @@ def _gemini_pieces(event: _Event) -> Iterator[_Piece]:
 
 
 def _block_message(
-    finish: Callable[[_Dict, _Dict], _Dict],
-    parts: Sequence[_Dict],
+    finish: Callable[[JSONDict, JSONDict], JSONDict],
+    parts: Sequence[JSONDict],
     is_complete: bool,
 ) -> object:
     """Return a message with blocks.
@@ -242,7 +249,9 @@ def _block_message(
         block = dict(part)
         text = block.pop("arguments", "{}")
         is_ended = is_complete or number < len(parts)
-        arguments = json_value(text or ("{}" if is_ended else ""))
+        if not text and is_ended:
+            text = "{}"
+        arguments = json_value(text)
         if block and isinstance(arguments, dict):
             content.append(finish(block, arguments))
     if content:
@@ -259,10 +268,10 @@ _READERS = {
 }
 
 
-def _check_no_other(event: _Event) -> None:
+def _check_no_other(event: JSONObject) -> None:
     """Raise InvalidArgumentError for an event that is a part of a reply in another format."""
     for name, reader in _READERS.items():
-        if any(True for _ in reader.pieces(event)):
+        if list(reader.pieces(event)):
             raise InvalidArgumentError(
                 f"the event is of a stream in format {name!r}; collect it in this format"
             )

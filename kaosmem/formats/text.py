@@ -13,18 +13,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import escaped_in_piece, mark_text, without_hidden
 from kaosmem.formats.labels import Group, LabelStyle, role_label
-from kaosmem.formats.layout import Mark, Rendered
-
-if TYPE_CHECKING:
-    from kaosmem.formats.layout import BlockPlace, HistoryEntry, Layout
-    from kaosmem.tokens.counters import TokenCounter
-    from kaosmem.types import JSONObject
-    from kaosmem.types.items import ChatMessage, Item
+from kaosmem.formats.layout import BlockPlace, HistoryEntry, Layout, Mark, Rendered
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types import JSONObject
+from kaosmem.types.items import ChatMessage, Item
 
 _NOT_IN_TITLE = re.compile(r"[\s\]]+")
 
@@ -65,7 +62,9 @@ class Line(NamedTuple):
 
     def piece(self, *, continued: bool) -> str:
         """Return the item as it is shown; if it is continued, below the first one of its group."""
-        label = self.labels[-1 if continued else 0] if self.labels else ""
+        label = ""
+        if self.labels:
+            label = self.labels[-1 if continued else 0]
         return f"{label}{self.text}\n"
 
 
@@ -88,7 +87,8 @@ def line_of(
         labels = labels[:1]
     known = item.tokens if text is item.content else None
     tokens = _tokens_behind(labels, text, counter, known)
-    return Line(group, tokens[-1], tokens[0] - tokens[-1], text, labels)
+    below = tokens[-1]
+    return Line(group, below, tokens[0] - below, text, labels)
 
 
 def entry_piece(entry: HistoryEntry) -> str:
@@ -117,7 +117,8 @@ def _tokens_behind(
         if first and first.start() < last:
             head = text[: first.start()]
             end = text[last:]
-            rest = known - counter(head) + counter(end + "\n") - counter(end)
+            newline = counter(end + "\n") - counter(end)
+            rest = known - counter(head) + newline
             return [rest + counter(label + head) for label in labels]
     return [counter(f"{label}{text}\n") for label in labels]
 
@@ -146,7 +147,8 @@ class TextFormat:
         if isinstance(entry, Mark):
             return counter(entry_piece(entry))
         text = escaped_in_piece(entry.text)
-        known = known if text is entry.text else None
+        if text is not entry.text:
+            known = None
         (tokens,) = _tokens_behind([role_label(entry.role)], text, counter, known)
         return tokens
 
@@ -167,11 +169,12 @@ class TextFormat:
         return False
 
     def render(self, layout: Layout, *, after: Sequence[JSONObject] = ()) -> Rendered:
-        pieces = [*layout.static]
+        pieces = list(layout.static)
         for part in layout.history:
             pieces.append(header_piece(part.title))
             pieces += map(entry_piece, part.entries)
-        return Rendered(text="".join([*pieces, *layout.block]))
+        pieces += layout.block
+        return Rendered(text="".join(pieces))
 
     def count(self, rendered: Rendered, counter: TokenCounter) -> int:
         return counter(rendered.text or "")

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 
 from kaosmem.ingest.files import UnreadableError, decoded_text
-from kaosmem.ingest.pieces import Part, Reader, Syntax, UnreadablePlace, text_part
+from kaosmem.ingest.pieces import Part, Reader, Syntax, UnreadablePlace, cut
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Kind:
         module, _, function = self.reads.partition(":")
         if not function:
             syntax = Syntax(module)
-            return lambda data: [text_part(decoded_text(data), syntax)]
+            return lambda data: [Part(cut(decoded_text(data), syntax), numbered=True)]
         reader: Reader = getattr(import_module(f"kaosmem.ingest.{module}"), function)
         return reader
 
@@ -112,26 +112,34 @@ def kind_of(name: str, data: bytes) -> Kind:
     for magic, unreadable in _OTHERS:
         if magic.match(data):
             raise unreadable
-    stem, _, suffix = name.lower().rpartition(".")
-    known = _BY_SUFFIX.get(suffix) if stem else None
+    known = _BY_SUFFIX.get(_suffix_of(name))
     first_word = _WORD_END.split(name.lower(), maxsplit=1)[0]
     return known or _by_content(data) or _BY_NAME.get(first_word, _TEXT)
 
 
+def _suffix_of(name: str) -> str:
+    """Return the suffix of a name in lower case, "" without one."""
+    stem, _, suffix = name.lower().rpartition(".")
+    return suffix if stem else ""
+
+
 def _by_content(data: bytes) -> Kind | None:
+    """Return the kind that the first lines of a text tell, None if they tell none."""
     head = data[:_HEAD_CHARS].decode("utf-8-sig", "replace").replace("\r\n", "\n")
     program = _PROGRAM.match(head)
     if program:
         return _BY_PROGRAM.get(program[1])
-    return next((kind for begin, kind in _BY_BEGIN if begin.match(head)), None)
+    for begin, kind in _BY_BEGIN:
+        if begin.match(head):
+            return kind
+    return None
 
 
 def why_not_opened(name: str) -> str | None:
     """Return why a file is skipped because of its name, or None where its content decides."""
     if _GENERATED.fullmatch(name.lower()):
         return "generated"
-    stem, _, suffix = name.lower().rpartition(".")
-    return _MEDIA.get(suffix) if stem else None
+    return _MEDIA.get(_suffix_of(name))
 
 
 def why_not_entered(folder: str, names: Collection[str]) -> str | None:
@@ -144,7 +152,10 @@ def why_not_entered(folder: str, names: Collection[str]) -> str | None:
         return "build output"
     if "log" in names and ("lock" in names or "snap" in names):
         return "a stored session"
-    if folder in _TABLES["folders"]:
-        return str(_TABLES["folders"][folder])
-    marked = (reason for marker, reason in _TABLES["markers"].items() if marker in names)
-    return next(marked, None)
+    reason: str | None = _TABLES["folders"].get(folder)
+    if reason is not None:
+        return reason
+    for marker, reason in _TABLES["markers"].items():
+        if marker in names:
+            return reason
+    return None

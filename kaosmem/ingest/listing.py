@@ -7,7 +7,7 @@ import os
 import posixpath
 import re
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kaosmem.errors import InvalidArgumentError, MissingExtraError, MissingFileError
@@ -20,7 +20,7 @@ from kaosmem.ingest.files import (
     trouble,
 )
 from kaosmem.ingest.kinds import why_not_entered, why_not_opened
-from kaosmem.ingest.patterns import Patterns
+from kaosmem.ingest.patterns import NO_PATTERNS, Patterns
 from kaosmem.names import shown_location
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class Choice:
         gitignore: Whether to skip files that a .gitignore in the folder names.
     """
 
-    include: Patterns = field(default_factory=lambda: Patterns(()))
-    exclude: Patterns = field(default_factory=lambda: Patterns(()))
+    include: Patterns = NO_PATTERNS
+    exclude: Patterns = NO_PATTERNS
     gitignore: bool = True
 
 
@@ -128,12 +128,13 @@ def is_deleted(fs: AbstractFileSystem, path: str) -> bool:
 
 def nothing_to_ingest(path_or_fs: Location, skipped: Sequence[Skipped]) -> MissingFileError:
     """Return the error for a place of which all files are skipped."""
-    shown = ", ".join(f"{each.source!r} is skipped ({each.why})" for each in skipped[:_SHOWN])
-    if len(skipped) > _SHOWN:
-        shown += f" and {len(skipped) - _SHOWN:,} more"
+    reasons = [f"{each.source!r} is skipped ({each.why})" for each in skipped[:_SHOWN]]
+    shown = ", ".join(reasons)
+    unnamed = len(skipped) - _SHOWN
+    if unnamed > 0:
+        shown += f" and {unnamed:,} more"
     return MissingFileError(
-        f"nothing to ingest in {shown_location(path_or_fs)}: "
-        f"{shown or 'it is empty'}; "
+        f"nothing to ingest in {shown_location(path_or_fs)}: {shown or 'it is empty'}; "
         "give a file or folder of text, source code, tables or documents"
     )
 
@@ -144,6 +145,7 @@ def corpus_label(path_or_fs: Location) -> str:
 
 
 def _label(fs: AbstractFileSystem, root: str) -> str:
+    """Return the digits that `corpus_label` says, of a path on a filesystem."""
     archive = str(getattr(fs, "path", ""))
     place = "\0".join((str(fs.protocol), archive, root.rstrip("/")))
     digest = hashlib.sha256(place.encode("utf-8", "surrogatepass"))
@@ -177,9 +179,11 @@ def distinct_prefix(files: Sequence[SourceFile], taken: Container[str]) -> str:
     return prefix
 
 
-def _filesystem(
-    path_or_fs: Location,
-) -> tuple[AbstractFileSystem, str]:
+def _filesystem(path_or_fs: Location) -> tuple[AbstractFileSystem, str]:
+    """Return the filesystem of a place, and the path in it.
+
+    Raises as `find_files`, and InvalidArgumentError for any other value.
+    """
     from fsspec import AbstractFileSystem
     from fsspec.implementations.local import LocalFileSystem
 
@@ -285,7 +289,7 @@ class _Listing:
         else:
             unwanted = self._why_unwanted(relative, is_folder=is_folder)
         if unwanted:
-            self._skip(relative + "/" * is_folder, unwanted)
+            self._skip(f"{relative}/" if is_folder else relative, unwanted)
         elif entry.get("islink") or entry["type"] == "link":
             self._skip(relative, "a link")
         elif is_folder:
@@ -300,21 +304,17 @@ class _Listing:
             data = self.fs.cat_file(entry["name"], end=_MAX_GITIGNORE_BYTES)
         except Exception as error:
             found = _trouble(error)
-            self._skip(
-                entry["name"].removeprefix(self.root).lstrip("/"), found.reason, found.detail
-            )
-            return Patterns(())
+            relative = entry["name"].removeprefix(self.root).lstrip("/")
+            self._skip(relative, found.reason, found.detail)
+            return NO_PATTERNS
         return Patterns(data.decode("utf-8", "replace").splitlines())
 
     def _why_unwanted(self, relative: str, *, is_folder: bool) -> str:
         """Return why the caller does not want a file or folder, "" if he does."""
         if self.choice.exclude.decide(relative, is_folder=is_folder):
             return "excluded"
-        if (
-            not is_folder
-            and self.choice.include
-            and not self.choice.include.decide_within(relative)
-        ):
+        include = self.choice.include
+        if not is_folder and include and not include.decide_within(relative):
             return "not included"
         if self._is_ignored(relative, is_folder=is_folder):
             return "ignored by .gitignore"
@@ -355,6 +355,7 @@ class _Listing:
         reason: str,
         detail: str = "",
     ) -> None:
+        """Note that a file or folder is skipped, and why."""
         self.skipped.append(Skipped(_storable(relative), reason, detail))
 
 
@@ -370,6 +371,7 @@ def _trouble(error: Exception) -> UnreadableError:
 
 
 def _stamp(info: _Entry) -> str:
+    """Return a stamp of a file's size and digests, else of its times; "" if none is listed."""
     for names in (_DIGESTS, _TIMES):
         values = [(name, str(info[name])) for name in names if info.get(name)]
         if values:

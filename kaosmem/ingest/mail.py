@@ -26,8 +26,8 @@ _FROM_LINE = re.compile(rb"(?:\A|\n\r?\n)From [^\n]*\d{4}\r?\n")
 
 
 def read_message(data: bytes) -> Iterator[Part | UnreadablePlace]:
-    """Yield the text of a message, and its attachments as lost."""
-    yield from _message(data, "mail")
+    """Return the text of a message, and its attachments as lost."""
+    return _message(data, "mail")
 
 
 def read_mailbox(data: bytes) -> Iterator[Part | UnreadablePlace]:
@@ -42,9 +42,8 @@ def _message(data: bytes, place: str) -> Iterator[Part | UnreadablePlace]:
     message = BytesParser().parsebytes(data)
     headers = {name: _header(message, name) for name in _SHOWN_HEADERS}
     text = "\n\n".join((_shown(headers), *_bodies(message)))
-    pieces = cut(storable(text), Syntax.TEXT)
-    untitled = (piece._replace(title="") for piece in pieces)
-    yield Part(untitled, place, metadata=_metadata(headers), role=_sender(headers["From"]))
+    pieces = cut(storable(text), Syntax.TEXT, titled=False)
+    yield Part(pieces, place, metadata=_metadata(headers), role=_sender(headers["From"]))
     for part in message.walk():
         if not (part.is_multipart() or _is_body(part)):
             name = one_line(part.get_filename() or part.get_content_type(), 100)
@@ -85,16 +84,20 @@ def _bodies(part: Message) -> Iterator[str]:
 
 
 def _shown(headers: Mapping[str, str]) -> str:
-    return "\n".join(f"{name}: {header}" for name, header in headers.items() if header)
+    """Return the headers that are given, a line each."""
+    lines = [f"{name}: {header}" for name, header in headers.items() if header]
+    return "\n".join(lines)
 
 
 def _is_body(part: Message) -> bool:
+    """Return whether a part is a text of its message, and no attachment."""
     if part.get_content_type() not in ("text/plain", "text/html"):
         return False
     return part.get_filename() is None
 
 
 def _text(part: Message) -> str:
+    """Return the text of a part."""
     data = part.get_payload(decode=True)
     if not isinstance(data, bytes):
         data = b""
@@ -102,9 +105,9 @@ def _text(part: Message) -> str:
         text = decoded_as(part.get_content_charset("utf-8"), data)
     except (LookupError, ValueError):  # an unknown charset, or bytes that are not of it
         text = data.decode("utf-8", "replace")
-    if part.get_content_subtype() != "html":
-        return text
-    return html_text(text)
+    if part.get_content_subtype() == "html":
+        return html_text(text)
+    return text
 
 
 def _header(message: Message, name: str) -> str:
@@ -121,18 +124,19 @@ def _sender(header: str) -> str:
 
     A stranger may have any name, and would correct what the real sender has written.
     """
+    sender = header
     found = _NAMED_ADDRESS.match(header)
     if found:
-        name, address = (found[1].strip(' "'), found[2])
-    else:
-        name, address = ("", header)
-    room = max(0, _MAX_ROLE_CHARS - len(address) - 1)
-    sender = one_line(" ".join(dict.fromkeys((name[:room], address))), _MAX_ROLE_CHARS)
+        address = found[2]
+        room = max(0, _MAX_ROLE_CHARS - len(address) - 1)
+        name = found[1].strip(' "')[:room]
+        sender = address if name == address else f"{name} {address}"
+    sender = one_line(sender, _MAX_ROLE_CHARS)
     # Or a mail from "user" would be shown as words of the user.
     is_role = sender.casefold() in PROVIDERS_ROLES
-    if sender.isprintable() and not is_role:
-        return sender
-    return ""
+    if is_role or not sender.isprintable():
+        return ""
+    return sender
 
 
 def _timestamp(header: str) -> str:

@@ -56,25 +56,40 @@ def table_pieces(rows: Iterable[Row]) -> Iterator[Piece]:
     filled = [row for row in rows if row.text.strip()]
     titles = list(takewhile(_is_title, filled[:_MAX_TITLES]))
     below = filled[len(titles) :]
-    header = None
-    if len(below) > 1 and _is_header(below[0].cells):
-        header = below[0]
-    body = below[1:] if header else filled
-    top = ""
-    if header:
-        top = "".join(f"{row.text}\n" for row in (*titles, header))
-        if len(top) > MAX_HEAD_CHARS:
-            top = ""
-            if len(header.text) <= MAX_HEAD_CHARS:
-                top = f"{header.text}\n"
-            if titles:
-                yield _group("", titles)
+    if len(below) < 2 or not _is_header(below[0].cells):
+        yield from _grouped(filled, "", None)
+        return
+    header, *body = below
+    top = "".join(f"{row.text}\n" for row in (*titles, header))
+    if len(top) > MAX_HEAD_CHARS:
+        top = ""
+        if len(header.text) <= MAX_HEAD_CHARS:
+            top = f"{header.text}\n"
+        if titles:
+            yield _group("", titles)
+    yield from _grouped(body, top, header)
+
+
+def _grouped(
+    rows: Iterable[Row],
+    top: str,
+    header: Row | None,
+) -> Iterator[Piece]:
+    """Yield rows in pieces of about TARGET_CHARS.
+
+    Args:
+        top: Begins each piece.
+        header: The row with the names of the columns, None without names.
+    """
     room = TARGET_CHARS - row_size(top)
+    max_chars = MAX_CHARS - size_of(top)
+    if header is not None and not top:
+        max_chars = 0  # the names are long: each value follows its name
     group: list[Row] = []
     size = 0
-    for row in body:
+    for row in rows:
         size_here = row_size(row.text)
-        is_large = size_of(row.text) > MAX_CHARS - size_of(top) or (header is not None and not top)
+        is_large = size_of(row.text) > max_chars
         if group and (is_large or size + size_here > room):
             yield _group(top, group)
             group = []
@@ -89,6 +104,7 @@ def table_pieces(rows: Iterable[Row]) -> Iterator[Piece]:
 
 
 def _group(top: str, rows: Sequence[Row]) -> Piece:
+    """Return rows as one piece."""
     lines = "\n".join(row.text for row in rows)
     return Piece(rows[0].first, rows[-1].last, 0, top + lines, "")
 
@@ -114,8 +130,9 @@ def _records(lines: Sequence[str], delimiter: str) -> Iterator[Row]:
     reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter)
     first = 1
     for cells in reader:
-        yield Row(first, reader.line_num, "\n".join(lines[first - 1 : reader.line_num]), cells)
-        first = reader.line_num + 1
+        last = reader.line_num
+        yield Row(first, last, "\n".join(lines[first - 1 : last]), cells)
+        first = last + 1
 
 
 def _delimiter(lines: Sequence[str]) -> str:
@@ -150,7 +167,7 @@ def _is_header(cells: Sequence[str]) -> bool:
     are_names = all(
         name and not name.replace(".", "").replace(",", "").lstrip("-+").isdigit() for name in names
     )
-    return len(given) > 1 and are_names and len({*given}) == len(given)
+    return len(given) > 1 and are_names and len(set(given)) == len(given)
 
 
 def read_docx(data: bytes) -> Iterator[Part]:
@@ -159,7 +176,7 @@ def read_docx(data: bytes) -> Iterator[Part]:
 
     html = mammoth.convert_to_html(io.BytesIO(data), convert_image=lambda image: [])
     check_expansion(len(html.value), len(data))  # a footnote is repeated at each of its marks
-    yield html_part(html.value, "text")
+    yield html_part(html.value)
 
 
 def read_pptx(data: bytes) -> Iterator[Part]:
@@ -176,10 +193,8 @@ def read_pptx(data: bytes) -> Iterator[Part]:
         title = slide.shapes.title
         if title is not None and title.text_frame.text.strip():
             metadata["title"] = one_line(title.text_frame.text)
-        pieces = cut(storable("\n\n".join(texts)), Syntax.TEXT)
-        yield Part(
-            (piece._replace(title="") for piece in pieces), f"slide{number}", metadata=metadata
-        )
+        pieces = cut(storable("\n\n".join(texts)), Syntax.TEXT, titled=False)
+        yield Part(pieces, f"slide{number}", metadata=metadata)
 
 
 def _texts(shapes: Iterable[Any]) -> Iterator[str]:
@@ -190,9 +205,11 @@ def _texts(shapes: Iterable[Any]) -> Iterator[str]:
         elif shape.has_text_frame:
             yield shape.text_frame.text
         elif getattr(shape, "has_table", False):
-            yield "\n".join(
-                f"| {' | '.join(cell.text for cell in row.cells)}" for row in shape.table.rows
-            )
+            lines = []
+            for row in shape.table.rows:
+                cells = " | ".join(cell.text for cell in row.cells)
+                lines.append(f"| {cells}")
+            yield "\n".join(lines)
 
 
 def read_xlsx(data: bytes) -> Iterator[Part]:
@@ -255,10 +272,10 @@ def read_zipped(data: bytes) -> Iterable[Part]:
         if any(member.flag_bits & 1 for member in members):
             raise UnreadableError("password-protected", "save it without a password")
         names = {member.filename for member in members}
-        reader = next((reader for member, reader in _READERS.items() if member in names), None)
-        if reader is None:
-            raise UnreadableError("an archive", "unpack it")
-    return reader(data)
+    for member, reader in _READERS.items():
+        if member in names:
+            return reader(data)
+    raise UnreadableError("an archive", "unpack it")
 
 
 _READERS: dict[str, Callable[[bytes], Iterable[Part]]] = {

@@ -25,8 +25,7 @@ _SHOWN_SOURCES = 3
 _COUNTED = ("new", "changed", "unchanged", "vanished", "skipped")
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(NamedTuple):
     """The files of a place, by their change since they were read, and the sources that are gone."""
 
     new: tuple[SourceFile, ...]
@@ -127,10 +126,9 @@ class IngestReport:
             else:
                 why = reason
             names = [fitted(skipped.source, 60, tail=40) for skipped in group[:_SHOWN_SOURCES]]
-            lines.append(
-                f"skipped {len(group):,}, {why}: "
-                f"{', '.join(names + ['…'] * (len(group) > _SHOWN_SOURCES))}"
-            )
+            if len(group) > _SHOWN_SOURCES:
+                names.append("…")
+            lines.append(f"skipped {len(group):,}, {why}: {', '.join(names)}")
         return lines
 
     def __repr__(self) -> str:
@@ -188,12 +186,12 @@ def read_passages(files: Iterable[SourceFile]) -> Iterator[Reading]:
                 raise trouble(content)
             yield _reading(file, content)
         except UnreadableError as error:
-            yield Reading(
-                file, [], [Skipped(file.source, error.reason, error.detail)], is_read=False
-            )
+            skipped = Skipped(file.source, error.reason, error.detail)
+            yield Reading(file, [], [skipped], is_read=False)
 
 
 def _reading(file: SourceFile, content: bytes) -> Reading:
+    """Return the reading of a file. Raises UnreadableError."""
     name = posixpath.basename(file.source)
     passages: list[Passage] = []
     lost: list[UnreadablePlace] = []
@@ -206,24 +204,20 @@ def _reading(file: SourceFile, content: bytes) -> Reading:
         Skipped(f"{file.source}#{place}", reason, detail)
         for place, reason, detail in lost[:_SHOWN_LOST]
     ]
-    if len(lost) > _SHOWN_LOST:
-        skipped.append(
-            Skipped(file.source, f"{len(lost) - _SHOWN_LOST:,} more parts can't be read in full")
-        )
+    unnamed = len(lost) - _SHOWN_LOST
+    if unnamed > 0:
+        skipped.append(Skipped(file.source, f"{unnamed:,} more parts can't be read in full"))
     if not passages and not skipped:
         skipped = [Skipped(file.source, "no text")]
     return Reading(file, passages, skipped)
 
 
 def _passages(file: SourceFile, part: Part) -> Iterator[Passage]:
+    """Yield the passages of a part, a piece each."""
     stem = _stem(file.source)
     pieces = list(part.pieces)
     for number, piece in enumerate(pieces, 1):
-        metadata: JSONDict = {
-            "source": file.source,
-            "file": file.stamp,
-            **part.metadata,
-        }
+        metadata: JSONDict = {"source": file.source, "file": file.stamp, **part.metadata}
         if part.numbered:
             metadata["lines"] = [piece.first, piece.last]
             place = f"{part.place}L{piece.first}-{piece.last}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from kaosmem.arguments import check_listed
 from kaosmem.errors import InvalidArgumentError
@@ -14,8 +14,7 @@ from kaosmem.names import shown_name
 _ESCAPED = re.compile(r"\\(.)")
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(NamedTuple):
     """One line of a .gitignore.
 
     Attributes:
@@ -41,9 +40,11 @@ class Pattern:
         ends = range(len(names) + 1)
         places = {0}  # after so many names, the segments so far match
         for number, segment in enumerate(self.segments, 1):
-            if segment == "**":  # the last one needs some names
-                begin = min(places, default=len(ends)) + (number == len(self.segments))
-                places = {*ends[begin:]}
+            if segment == "**":
+                begin = min(places, default=len(ends))
+                if number == len(self.segments):  # the last one needs some names
+                    begin += 1
+                places = set(ends[begin:])
             else:
                 here = [at for at in places if at < len(names)]
                 places = {at + 1 for at in here if fnmatchcase(names[at], segment)}
@@ -75,11 +76,11 @@ class Patterns:
 
     def decide_within(self, path: str) -> bool:
         """Return whether a file, or one of the folders that it is in, is meant."""
-        names = path.split("/")
-        folders = ["/".join(names[:end]) for end in range(1, len(names))]
-        return any(self.decide(folder, is_folder=True) for folder in folders) or bool(
-            self.decide(path)
-        )
+        decided = self.decide(path)
+        while not decided and "/" in path:
+            path = path.rpartition("/")[0]
+            decided = self.decide(path, is_folder=True)
+        return bool(decided)
 
 
 def check_patterns(given: Iterable[str], name: str) -> Patterns:
@@ -123,3 +124,6 @@ def _segment(name: str) -> str:
     if name == "**":
         return name
     return _ESCAPED.sub(r"[\1]", name).replace("[^", "[!")
+
+
+NO_PATTERNS = Patterns(())

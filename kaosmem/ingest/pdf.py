@@ -47,10 +47,9 @@ def read_pdf(data: bytes) -> Iterator[Part | UnreadablePlace]:
         title = titles.get(number, title)
         has_text = has_text or bool(text)
         metadata: JSONDict = {"page": number}
-        pieces = cut(text, Syntax.TEXT)
         if title:
             metadata["title"] = title
-            pieces = (piece._replace(title="") for piece in pieces)
+        pieces = cut(text, Syntax.TEXT, titled=not title)
         yield Part(pieces, f"p{number}", metadata=metadata)
     if not has_text:
         raise UnreadableError("no text", "it needs OCR first")

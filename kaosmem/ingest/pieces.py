@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -19,7 +18,6 @@ from kaosmem.ingest.segments import (
     code_segments,
     markdown_segments,
     row_size,
-    shared_path,
     size_of,
     text_segments,
 )
@@ -68,27 +66,33 @@ class Piece(NamedTuple):
     title: str
 
 
-def cut(text: str, syntax: Syntax) -> Iterator[Piece]:
+def cut(text: str, syntax: Syntax, *, titled: bool = True) -> Iterator[Piece]:
     """Yield the pieces of a text in order, of at most MAX_CHARS.
 
     Each line that is not blank is in one of them. A piece that begins among the rows of a table
     repeats the names of its columns.
+
+    Args:
+        titled: Whether the headings that a piece is under are its title. If not, it has none.
     """
     segments = _with_extra(text, list(_SEGMENTS[syntax](text)))
     if not segments:
         return
     separator = "." if syntax is Syntax.CODE else " > "
     for begin, end in _spans(segments):
-        first = segments[begin].number
-        last = segments[end - 1].number
-        lines = text[segments[begin].start : segments[end - 1].end]
-        title = separator.join(_title([segment.path for segment in segments[begin:end]]))
-        whole = segments[begin].head + lines
+        first = segments[begin]
+        last = segments[end - 1]
+        lines = text[first.start : last.end]
+        title = ""
+        if titled:
+            paths = [segment.path for segment in segments[begin:end] if segment.path]
+            title = separator.join(_common_beginning(paths))
+        whole = first.head + lines
         if size_of(whole) <= MAX_CHARS:
-            yield Piece(first, last, 0, whole, title)
+            yield Piece(first.number, last.number, 0, whole, title)
             continue
         for part, sentences in enumerate(_parts(lines), 1):
-            yield Piece(first, last, part, sentences, title)
+            yield Piece(first.number, last.number, part, sentences, title)
 
 
 def _with_extra(text: str, segments: list[Segment]) -> list[Segment]:
@@ -122,7 +126,8 @@ def _spans(segments: list[Segment]) -> _Spans:
             spans.append((begin, end))
             continue
         strongest = max(strengths[begin + 1 : end])
-        edges = [begin, *(at for at in range(begin + 1, end) if strengths[at] == strongest), end]
+        inner = [at for at in range(begin + 1, end) if strengths[at] == strongest]
+        edges = [begin, *inner, end]
         to_cut += reversed(_joined(segments, strengths, edges))
     return spans
 
@@ -163,12 +168,12 @@ def _chars(
     end: int,
 ) -> int:
     """Return the size of a piece with what it repeats."""
+    first = segments[begin]
+    last = segments[end - 1]
+    extra = last.extra
     if begin:
-        before = segments[begin - 1].extra
-    else:
-        before = 0
-    chars = segments[end - 1].end - segments[begin].start
-    return row_size(segments[begin].head) + chars + segments[end - 1].extra - before
+        extra -= segments[begin - 1].extra
+    return row_size(first.head) + last.end - first.start + extra
 
 
 def _join_back(
@@ -191,32 +196,43 @@ def _join_back(
     return True
 
 
-def _title(paths: list[Path]) -> Path:
-    """Return the common beginning of the paths that are not empty."""
-    named = list(filter(None, paths))
-    if named:
-        return shared_path(min(named), max(named))
-    return ()
+def _common_beginning(paths: list[Path]) -> list[str]:
+    """Return the names with which all paths begin."""
+    common = []
+    for names in zip(*paths, strict=False):
+        if len(set(names)) > 1:
+            break
+        common.append(names[0])
+    return common
 
 
 def _parts(line: str) -> Iterator[str]:
     """Yield the parts of one enormous line: sentences, else words, else TARGET_CHARS each."""
     chars = len(line)
     size = size_of(line)
-    most, target, small = (n * chars // size for n in (MAX_CHARS, TARGET_CHARS, SMALL_CHARS))
+    most = MAX_CHARS * chars // size
+    target = TARGET_CHARS * chars // size
+    least = SMALL_CHARS * chars // size
     begin = 0
     while chars - begin > most:
         window = line[begin : begin + target]
-        ends = map(partial(_end, window), (_SENTENCE, _WORD))
-        end = next((at for at in ends if at > small), target)
-        yield line[begin : begin + end]
-        begin += end
+        end = begin + _end(window, least)
+        yield line[begin:end]
+        begin = end
     yield line[begin:]
 
 
-def _end(window: str, last: re.Pattern[str]) -> int:
-    found = last.match(window)
-    return found.end() if found else 0
+def _end(window: str, least: int) -> int:
+    """Return the end of the last sentence in a window, else of the last word, else of the window.
+
+    Args:
+        least: An end before this place is too early.
+    """
+    for last in (_SENTENCE, _WORD):
+        found = last.match(window)
+        if found and found.end() > least:
+            return found.end()
+    return len(window)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +268,3 @@ Reader: TypeAlias = Callable[[bytes], Iterable[Part | UnreadablePlace]]
 
 Raises UnreadableError; any other error means that the file is damaged.
 """
-
-
-def text_part(text: str, syntax: Syntax) -> Part:
-    """Return a text as the only part of its file."""
-    return Part(cut(text, syntax), numbered=True)

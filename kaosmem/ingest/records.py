@@ -50,16 +50,14 @@ def read_jsonl(data: bytes) -> Iterator[Part | UnreadablePlace]:
         if record.fields.get("timestamp") and utc_time(record.fields) is None:
             yield UnreadablePlace(place, "timestamp is no time", _TIMELESS)
             del record.fields["timestamp"]
-        if record.text:
-            pieces = [Piece(number, number, 0, record.text, "")]
-        else:
-            pieces = []
+        pieces = []
         if len(record.text) > MAX_RECORD_CHARS:
-            pieces = list(cut(record.text, Syntax.MARKDOWN))
+            # The title of a record is its own: headings are no titles.
+            pieces = list(cut(record.text, Syntax.MARKDOWN, titled=False))
+        elif record.text:
+            pieces = [Piece(number, number, 0, record.text, "")]
         metadata = {"lines": [number, number], **record.fields}
-        # The title of a record is its own; of one that is cut, headings are no titles.
-        untitled = [piece._replace(title="") for piece in pieces]
-        yield Part(untitled, place, metadata=metadata, role=record.role)
+        yield Part(pieces, place, metadata=metadata, role=record.role)
 
 
 def parsed(line: str) -> TextRecord:
@@ -110,6 +108,7 @@ def _fields_of(record: JSONDict) -> JSONDict:
 
 
 def _scalar(value: JSONValue) -> str | int | float | None:
+    """Return a text on one line, or a number that can be stored; None for any other value."""
     if isinstance(value, str):
         return one_line(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
@@ -151,14 +150,16 @@ def read_notebook(data: bytes) -> Iterator[Part]:
 
 
 def _texts(outputs: Iterable[JSONDict]) -> Iterator[str]:
+    """Yield the texts of a cell's outputs."""
     for output in outputs:
         if output["output_type"] == "error":
             yield f"{output.get('ename', 'error')}: {output.get('evalue', '')}"
+        elif "text" in output:
+            yield _joined(output["text"])
         else:
-            yield _joined(output.get("text", output.get("data", {}).get("text/plain", "")))
+            yield _joined(output.get("data", {}).get("text/plain", ""))
 
 
 def _joined(lines: str | list[str]) -> str:
-    if isinstance(lines, str):
-        return lines
+    """Return a text, or the lines of one, as a text. Lines end in newlines."""
     return "".join(lines)

@@ -147,16 +147,6 @@ def row_size(text: str) -> int:
     return size_of(text) + len(_DENSE.findall(text))
 
 
-def shared_path(one: Path, other: Path) -> Path:
-    """Return the common beginning of two paths."""
-    depth = 0
-    for own, others in zip(one, other, strict=False):
-        if own != others:
-            break
-        depth += 1
-    return one[:depth]
-
-
 def markdown_segments(text: str) -> list[Segment]:
     """Return the lines of Markdown, with the headings that they are under."""
     lines = _lines(text)
@@ -179,21 +169,19 @@ def code_segments(text: str) -> list[Segment]:
     segments = []
     scopes = _Scopes()
     for position, line in enumerate(lines):
-        if position:
-            before = lines[position - 1].bare
-        else:
-            before = ""
+        before = lines[position - 1].bare if position else ""
         follows = _follows(line.bare, before)
         if not follows and not _LEADS.match(line.bare):
             scopes.leave(line.indent)
         name = _defined(lines, position)
         if name:
             scopes.enter(line.indent, name)
-        strength = LINE
         if follows or (_LEADS.match(before) and not line.after_blank):
             strength = GLUED
         elif line.after_blank:
-            strength = _indented(PARAGRAPH, line.indent) - bool(_LEADS.match(before))
+            strength = _indented(PARAGRAPH, line.indent)
+            if _LEADS.match(before):
+                strength -= 1
         else:
             strength = _indented(LINE, line.indent)
         segments.append(_segment(line, strength, scopes.path))
@@ -210,6 +198,7 @@ def _follows(bare: str, before: str) -> bool:
 
 
 def _lines(text: str) -> list[_Line]:
+    """Return the lines of a text that are not blank."""
     lines = []
     start = 0
     last = -1  # the first line begins a paragraph
@@ -229,10 +218,12 @@ def _segment(
     strength: int,
     path: Path,
 ) -> Segment:
+    """Return a line as a segment."""
     return Segment(line.number, line.start, line.end, strength, path)
 
 
 def _indented(strength: int, indent: int) -> int:
+    """Return the strength of an indented line."""
     return strength - 2 * min(indent, _DEEPEST)
 
 
@@ -262,11 +253,8 @@ def _defined(lines: list[_Line], position: int) -> str:
     bare = lines[position].bare[:_MAX_HEADING_CHARS]
     definition = _DEFINITION.match(bare)
     if definition is None:
-        if position + 1 < len(lines):
-            following = lines[position + 1].bare
-        else:
-            following = ""
-        if bare.endswith("{") or following == "{":
+        following = lines[position + 1 : position + 2]
+        if bare.endswith("{") or (following and following[0].bare == "{"):
             definition = _CALLABLE.fullmatch(bare)
     return definition[1] if definition else ""
 
@@ -300,7 +288,9 @@ def _prose_segments(
                 strength = fenced[position]
             else:
                 strength = _strength(lines, position)
-            segments.append(_segment(line, GLUED if above else strength, scopes.path))
+            if above:
+                strength = GLUED
+            segments.append(_segment(line, strength, scopes.path))
             above = 0
             position += 1
             continue
@@ -347,8 +337,6 @@ def _under_table_heads(
             names = text[lines[position - 1].start : line.end] + "\n"
             if len(names) <= MAX_HEAD_CHARS:
                 head = names
-            else:
-                head = ""
             segments[position] = segments[position]._replace(strength=GLUED)
     return segments
 
@@ -367,13 +355,14 @@ def _level(heading: _Heading, styles: list[int | str]) -> int:
 
 
 def _strength(lines: list[_Line], position: int) -> int:
+    """Return the strength of a line of prose."""
     line = lines[position]
-    if position:
-        before = lines[position - 1].bare
-    else:
-        before = ""
+    before = lines[position - 1].bare if position else ""
     if line.after_blank:
-        return _indented(PARAGRAPH, line.indent) - before.endswith(":")
+        strength = _indented(PARAGRAPH, line.indent)
+        if before.endswith(":"):
+            strength -= 1
+        return strength
     if line.bare.startswith("|"):
         return _ROW
     if _ITEM.match(line.bare):
@@ -397,7 +386,8 @@ def _markdown_heading(lines: list[_Line], position: int) -> _Heading | None:
         return None
     if line.bare[0] in "|>-" or _ITEM.match(line.bare):
         return None
-    return _Heading(1 if underline[0] == "=" else 2, line.bare, 2)
+    level = 1 if underline[0] == "=" else 2
+    return _Heading(level, line.bare, 2)
 
 
 def _text_heading(lines: list[_Line], position: int) -> _Heading | None:
@@ -410,8 +400,8 @@ def _text_heading(lines: list[_Line], position: int) -> _Heading | None:
     if not underline:
         return _heading_alone(lines, position)
     if _ADORNMENT.fullmatch(line.bare):
-        over = position + 2 < len(lines) and lines[position + 2].bare == line.bare
-        if over:
+        below = lines[position + 2 : position + 3]
+        if below and below[0].bare == line.bare:
             return _Heading(line.bare[:2], underline, 3)
         return None
     is_long = len(underline) >= max(3, min(len(line.bare), 4))
@@ -447,12 +437,11 @@ def _fenced(lines: list[_Line]) -> dict[int, int]:
     fence = ""
     for position, line in enumerate(lines):
         if fence:
-            closes = line.bare.startswith(fence) and not line.bare.strip(fence[0])
-            if closes:
+            if line.bare.startswith(fence) and not line.bare.strip(fence[0]):
                 inside[position] = GLUED
                 fence = ""
             else:
                 inside[position] = _IN_FENCE + _ROW * line.after_blank
-        elif line.bare[0] in "`~" and (opening := _FENCE.match(line.bare)):
+        elif opening := _FENCE.match(line.bare):
             fence = opening[0]
     return inside

@@ -29,12 +29,12 @@ _OpenCells = dict[int, tuple[int, str]]
 
 def read_html(data: bytes) -> Iterator[Part]:
     """Yield the text of a page."""
-    yield html_part(decoded_text(data), "text")
+    yield html_part(decoded_text(data))
 
 
-def html_part(html: str, place: str) -> Part:
+def html_part(html: str) -> Part:
     """Return HTML as a part whose passages show the heading that they are under."""
-    return Part(cut(html_text(html), Syntax.MARKDOWN), place, headed=True)
+    return Part(cut(html_text(html), Syntax.MARKDOWN), "text", headed=True)
 
 
 def html_text(html: str) -> str:
@@ -148,7 +148,9 @@ def _only_places(table: Element) -> bool:
     if table.select_one("table, h1, h2, h3, h4, h5, h6") is not None:
         return True
     cells = table.select("td, th")
-    return len(cells) == 1 or any(len(cell.text) > TARGET_CHARS for cell in cells)
+    if len(cells) == 1:
+        return True
+    return any(len(cell.text) > TARGET_CHARS for cell in cells)
 
 
 def _spanned(cell: Element, attribute: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import TypeVar
 
 from kaosmem.errors import CorruptionError
@@ -65,8 +66,8 @@ class Archives:
         listed = recovered.archives
         if listed is not None and recovered.purged == self.purged and not self.is_outdated:
             # A snapshot of this process may have been stored while the session was read.
-            known = {each.path: each for each in (*(self.listed or ()), *listed)}
-            listed = tuple(known[path] for path in sorted(known))
+            known = {*(self.listed or ()), *listed}
+            listed = tuple(sorted(known, key=attrgetter("path")))
         self.listed = listed
         self.purged = recovered.purged
         self.is_outdated = False
@@ -150,6 +151,6 @@ class Archives:
             raise error
         salvaging = salvage_archive(self.listed, since=self.purged, log_id=self._log_id)
         entries, damage = self._perform(salvaging)
-        known = {str(error) for error in self.damage}
-        self.damage += (error for error in damage if str(error) not in known)
+        known = set(map(str, self.damage))
+        self.damage += [each for each in damage if str(each) not in known]
         return entries

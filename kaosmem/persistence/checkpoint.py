@@ -23,11 +23,11 @@ from kaosmem.persistence.layout import (
     PURGE,
     SNAP,
     archive_file,
-    archive_files,
     index_files,
+    list_archives,
+    list_segments,
+    list_snapshots,
     log_file,
-    numbers,
-    segments,
     snapshot_file,
 )
 from kaosmem.persistence.recovery import read_snapshot
@@ -74,7 +74,7 @@ def store_snapshot(
     view = yield from _view(head)
     if seq <= max(view.snapshots, default=0):
         return False
-    before = max((each for each in sound if each < seq and each in view.snapshots), default=0)
+    before = _sound_before(seq, sound, view.snapshots)
     drafts = []
     if not archive.is_empty:
         drafts.append((yield from _drafted(archive, seq)))
@@ -85,11 +85,11 @@ def store_snapshot(
     if seq <= max(snapshots, default=0) or (before and before not in snapshots):
         return False
     failure = yield from _publish(drafts)
-    first_segments = segments((yield List(LOG)))
-    snapshots = numbers((yield List(SNAP)))
+    segments = yield from list_segments()
+    snapshots = yield from list_snapshots()
     newest = max(snapshots, default=0)
     was_purged = newest > seq and (yield from _purged(newest)) > max(seq, purged)
-    was_deleted = newest == seq and not any(first <= seq for first in first_segments)
+    was_deleted = newest == seq and min(segments, default=seq + 1) > seq
     if was_purged or was_deleted:  # where nothing locks: what was just written must not come back
         for path, _ in reversed(drafts):
             yield Delete(path, at_once=True)
@@ -97,7 +97,7 @@ def store_snapshot(
         raise failure
     if was_purged or was_deleted:
         return False
-    yield from plan_pruning(first_segments, snapshots, newest=seq, sound={*sound, seq})
+    yield from plan_pruning(segments, snapshots, newest=seq, sound={*sound, seq})
     return True
 
 
@@ -153,17 +153,17 @@ def purge(
         own, draft = yield from _drafted(archive, head.seq)
         yield Publish(own, draft)
     yield Write(snapshot_file(head.seq), lines)
-    for seq in numbers((yield List(SNAP))):
+    for seq in (yield from list_snapshots()):
         if seq < head.seq:
             yield Delete(snapshot_file(seq), at_once=True)
-    for seq, path in archive_files((yield List(ARCHIVE))):
+    for seq, path in (yield from list_archives()):
         # Where nothing locks, another may purge at the same record, and its snapshot may come last.
         if seq < head.seq or (locks and seq == head.seq and path != own):
             yield Delete(path, at_once=True)
     # After the snapshot: a writer that stores an index looks for that afterwards.
     for name in sorted((yield List(INDEX))):
         yield Delete(f"{INDEX}/{name}", at_once=True)
-    for first in segments((yield List(LOG))):
+    for first in (yield from list_segments()):
         if first <= head.seq:
             # Where names alone keep writers apart, none may be free while one may still want it.
             yield Delete(log_file(first), at_once=True) if locks else _blank(first)
@@ -184,20 +184,23 @@ def roll_up(commits: Sequence[tuple[int, int]]) -> Steps[tuple[int, int]]:
         commits: Of each segment, ascending, the seq of its first record and its number of commits.
     """
     firsts = [first for first, _ in commits]
+    begin = firsts[0]
     lines: list[bytes] = []
     for first in firsts:
         part: bytes = yield Read(log_file(first))
-        if not part or first > firsts[0] + len(lines):
+        known = begin + len(lines) - first
+        if not part or known < 0:
             raise FileNotFoundError(log_file(first))
         # Another may have rolled up a part with what follows it, which is there already then.
-        lines += part.removesuffix(b"\n").split(b"\n")[firsts[0] + len(lines) - first :]
-    yield Write(log_file(firsts[0]), [b"\n".join([*lines, b""])])
-    newest = max(numbers((yield List(SNAP))), default=0)
-    if newest >= firsts[0] and (yield from _purged(newest)) >= firsts[0]:
-        yield _blank(firsts[0])  # what was forgotten meanwhile must not come back
-    elif not {*firsts} <= {*segments((yield List(LOG)))}:  # nor what was pruned
-        yield Delete(log_file(firsts[0]), at_once=True)
-    return firsts[0], sum(count for _, count in commits)
+        lines += part.removesuffix(b"\n").split(b"\n")[known:]
+    whole = b"\n".join(lines) + b"\n"
+    yield Write(log_file(begin), [whole])
+    newest = max((yield from list_snapshots()), default=0)
+    if newest >= begin and (yield from _purged(newest)) >= begin:
+        yield _blank(begin)  # what was forgotten meanwhile must not come back
+    elif not set(firsts).issubset((yield from list_segments())):  # nor what was pruned
+        yield Delete(log_file(begin), at_once=True)
+    return begin, sum(count for _, count in commits)
 
 
 def segments_to_roll_up(commits: Sequence[tuple[int, int]]) -> int:
@@ -223,23 +226,32 @@ def plan_pruning(
         sound: Snapshots that were read or written whole; without one before `newest` everything
             stays.
     """
-    before = max((seq for seq in sound if seq < newest and seq in snapshots), default=0)
+    before = _sound_before(newest, sound, snapshots)
     if not before:
         return []
-    unneeded = [first for first, following in pairwise(segments) if following <= before + 1]
-    return [
-        *(Delete(snapshot_file(seq)) for seq in snapshots if seq < newest and seq != before),
-        *(Delete(log_file(first)) for first in unneeded),
-    ]
+    unneeded = [snapshot_file(seq) for seq in snapshots if seq < newest and seq != before]
+    for first, following in pairwise(segments):
+        if following <= before + 1:
+            unneeded.append(log_file(first))
+    return [Delete(path) for path in unneeded]
+
+
+def _sound_before(newest: int, sound: Iterable[int], snapshots: Container[int]) -> int:
+    """Return the newest stored snapshot before another that was read or written whole, else 0."""
+    return max((seq for seq in sound if seq < newest and seq in snapshots), default=0)
 
 
 def erase(paths: Iterable[str]) -> Steps[None]:
     """Delete files at once. A segment of the log is left blank, so that its name stays taken."""
     for path in paths:
-        yield Write(path, [b""]) if path.startswith(f"{LOG}/") else Delete(path, at_once=True)
+        if path.startswith(f"{LOG}/"):
+            yield Write(path, [b""])
+        else:
+            yield Delete(path, at_once=True)
 
 
 def _blank(first: int) -> Write:
+    """Return the step that leaves a segment blank."""
     return Write(log_file(first), [b""])
 
 
@@ -291,9 +303,9 @@ def decode_index(data: bytes, path: str, *, ranker: str = "") -> tuple[JSONDict,
     if fields != {"index": VERSION, "path": path, "ranker": ranker} or type(header) is not dict:
         raise CorruptionError("it is another index")
     index = memoryview(data)[end + 1 : -_CRC_BYTES]
-    if crc32(index, crc).to_bytes(_CRC_BYTES, "little") != data[
-        -_CRC_BYTES:
-    ] or end + _CRC_BYTES >= len(data):
+    stated = data[-_CRC_BYTES:]
+    is_long_enough = end + _CRC_BYTES < len(data)
+    if not is_long_enough or crc32(index, crc).to_bytes(_CRC_BYTES, "little") != stated:
         raise CorruptionError("the checksum does not fit")
     return header, index
 

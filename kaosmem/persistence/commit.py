@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.files.manifest import Identity, write_identity
 from kaosmem.persistence.files.records import TXNS_KEPT, Commit, Head, Record, read_tail
-from kaosmem.persistence.layout import (
-    LOG,
-    SNAP,
-    log_file,
-    numbers,
-)
-from kaosmem.persistence.layout import segments as segment_numbers
+from kaosmem.persistence.layout import list_segments, list_snapshots, log_file
 from kaosmem.persistence.recovery import Recovered, recover, recover_since
 from kaosmem.persistence.steps import (
     Append,
     Create,
     Delete,
-    List,
     Lock,
     Read,
     Step,
@@ -33,8 +26,7 @@ from kaosmem.persistence.steps import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LogView:
+class LogView(NamedTuple):
     """A writer's view of the log.
 
     Attributes:
@@ -47,8 +39,7 @@ class LogView:
     tail: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class LogChanges:
+class LogChanges(NamedTuple):
     """The commits of others since a handle read the log.
 
     Attributes:
@@ -147,8 +138,10 @@ def _is_still_there(head: Head) -> Steps[bool]:
             return False
         if before:  # else it is blank, as something was forgotten
             return _is_last(before, head)
-    is_in_log = any(first <= head.seq for first in segment_numbers((yield List(LOG))))
-    return is_in_log or head.seq in numbers((yield List(SNAP)))
+    segments = yield from list_segments()
+    if segments and segments[0] <= head.seq:
+        return True
+    return head.seq in (yield from list_snapshots())
 
 
 def catch_up(
@@ -167,27 +160,40 @@ def catch_up(
         whole: Read the whole session.
     """
     txn = "" if unsettled is None else unsettled.txn
+    recovered = None
     try:
-        state = (yield from recover()) if whole else None
+        if whole:
+            recovered = yield from recover()
         check_same_log(head, (yield from look(head)))
         since = yield from recover_since(head)
     except (ConflictError, CorruptionError, FileNotFoundError):
         # Forgotten or pruned away, or truly damaged.
-        state = yield from recover()
-        if head.seq and (state.head.log_id != head.log_id or state.head.seq < head.seq):
-            raise _replaced() from None
-        is_settled = txn in state.head.txns
-        if txn and not is_settled and head.txns and head.txns[-1] not in state.head.txns:
-            raise ConflictError(
-                f"others have made {TXNS_KEPT} commits or more since this one failed, and nobody "
-                "can tell whether it "
-                "took effect; open the session again and look"
-            ) from None
-        return LogChanges(state, True, None, is_settled)
-    recovered = since if state is None else state
+        return (yield from _read_anew(head, txn))
+    if recovered is None:
+        recovered = since
     after = [record for record in since.records if record.seq <= recovered.head.seq]
     others = [record for record in after if record.txn != txn]
-    return LogChanges(recovered, state is not None, others, len(others) < len(after))
+    return LogChanges(recovered, whole, others, len(others) < len(after))
+
+
+def _read_anew(head: Head, txn: str) -> Steps[LogChanges]:
+    """Return the whole session, where the log no longer reaches back to `head`.
+
+    Raises as `catch_up`.
+
+    Args:
+        txn: The id of the unsettled commit, "" without one.
+    """
+    state = yield from recover()
+    if head.seq and (state.head.log_id != head.log_id or state.head.seq < head.seq):
+        raise _replaced() from None
+    is_settled = txn in state.head.txns
+    if txn and not is_settled and head.txns and head.txns[-1] not in state.head.txns:
+        raise ConflictError(
+            f"others have made {TXNS_KEPT} commits or more since this one failed, and nobody can "
+            "tell whether it took effect; open the session again and look"
+        ) from None
+    return LogChanges(state, True, None, is_settled)
 
 
 def settle(head: Head, unnamed: Identity | None) -> Steps[None]:
@@ -212,11 +218,11 @@ def look(head: Head, *, snapshot: int | None = None) -> Steps[LogView]:
         snapshot: The newest that is known, if others do not matter as long as the log ends in the
             segment of `head`.
     """
-    segments = segment_numbers((yield List(LOG)))
+    segments = yield from list_segments()
     if snapshot is not None and segments and segments[-1] == head.segment:
         snapshots = [snapshot]
     else:
-        snapshots = numbers((yield List(SNAP)))
+        snapshots = yield from list_snapshots()
     tail = b""
     if head.segment in segments:
         tail = yield Read(log_file(head.segment), head.last)
@@ -246,11 +252,11 @@ def check_same_log(head: Head, view: LogView) -> None:
     """Raise ConflictError if the log of `head` was deleted, as far as can be seen."""
     if not head.seq:
         return
-    if not head.size:  # a snapshot holds all that it is of, or a segment was just begun
-        is_same = head.seq in view.snapshots or head.segment in view.segments
-    else:
-        is_same = head.segment in view.segments
+    is_same = head.segment in view.segments
+    if head.size:
         is_same &= _is_last(view.tail, head)
+    else:  # a snapshot holds all that it is of, or a segment was just begun
+        is_same |= head.seq in view.snapshots
     if not is_same:
         raise _replaced()
 
@@ -276,6 +282,7 @@ def _is_last(line: bytes, head: Head) -> bool:
 
 
 def _replaced() -> ConflictError:
+    """Return the error for a session that is no longer the one that was read."""
     return ConflictError(
         "the session was deleted, replaced or shortened since it was read, so nothing was written; "
         "open it again"
@@ -298,6 +305,7 @@ def _cut_torn(head: Head, beyond: bytes) -> list[Step]:
 
 
 def _cut(head: Head) -> Step:
+    """Return the step that cuts a segment after its last record."""
     return Truncate(log_file(head.segment), head.size)
 
 
@@ -306,6 +314,7 @@ def _after(
     commit: Commit,
     size: int,
 ) -> Head:
+    """Return the end of the log after a commit, which makes its segment `size` bytes long."""
     return Head(
         seq=head.seq + len(commit.lines),
         crc=commit.crc,
@@ -347,20 +356,22 @@ class LogSinceSnapshot:
         self.log_bytes = recovered.log_bytes
         self.sound = {recovered.snapshot} - {0}
         self.segments = list(recovered.segments)
-        self.txns = {*recovered.txns}
+        self.txns = set(recovered.txns)
 
     def follow(self, recovered: Recovered) -> None:
         """Note the later commits of others."""
         self.log_bytes += recovered.log_bytes
         self.txns |= recovered.txns
         known = {first for first, _ in self.segments}
-        self.segments += (segment for segment in recovered.segments if segment[0] not in known)
+        for segment in recovered.segments:
+            if segment[0] not in known:
+                self.segments.append(segment)
 
     def cut(self, at: LogEnd, *, snapshot_bytes: int) -> None:
         """Note that the state at an earlier end of the log is stored."""
         seq = at.head.seq
         self.start = seq
-        self.sound = {*sorted({*self.sound, seq})[-2:]}
+        self.sound = set(sorted(self.sound | {seq})[-2:])
         self.snapshot_bytes = snapshot_bytes
         self.log_bytes -= at.log_bytes
         self.segments = [(first, count) for first, count in self.segments if first > seq]

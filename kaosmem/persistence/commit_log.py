@@ -5,14 +5,11 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from kaosmem.errors import ConflictError, CorruptionError, ReadOnlyError
 from kaosmem.persistence.archives import Archives
-from kaosmem.persistence.checkpoint import (
-    roll_up,
-    segments_to_roll_up,
-)
+from kaosmem.persistence.checkpoint import roll_up, segments_to_roll_up
 from kaosmem.persistence.commit import (
     LogChanges,
     LogEnd,
@@ -23,20 +20,18 @@ from kaosmem.persistence.commit import (
     create,
     settle,
 )
-from kaosmem.persistence.files.manifest import (
-    Identity,
-    txn_prefix,
-    write_identity,
+from kaosmem.persistence.files.manifest import Identity, txn_prefix, write_identity
+from kaosmem.persistence.files.records import (
+    FORMAT_VERSION,
+    Change,
+    Commit,
+    Head,
+    Record,
+    encode_commit,
 )
-from kaosmem.persistence.files.records import FORMAT_VERSION, Change, Commit, Head, encode_commit
-from kaosmem.persistence.recovery import (
-    Recovered,
-)
+from kaosmem.persistence.recovery import Recovered
 from kaosmem.persistence.steps import Steps, run
-from kaosmem.persistence.storage.places import (
-    Storage,
-    as_durability_error,
-)
+from kaosmem.persistence.storage.places import Storage, as_durability_error
 from kaosmem.sections.operations import Forget
 
 _TRUSTED_S = 60.0
@@ -80,11 +75,26 @@ class CommitLog:
         self._start_from(recovered)
 
     def _start_from(self, recovered: Recovered) -> None:
-        self._head, self._torn, self._seen_at = recovered.head, recovered.torn, self._clock()
+        """Go on from the state of the whole session."""
+        self._has_tombstone = False
+        self._see(recovered.head, recovered.torn, recovered.records)
         self._since_snapshot = LogSinceSnapshot(recovered)
         self.archives.start_from(recovered)
         self.has_leftovers = recovered.has_leftovers
-        self._has_tombstone = any(record.op == Forget.op for record in recovered.records)
+
+    def _see(
+        self,
+        head: Head,
+        torn: bytes,
+        later: Iterable[Record | Change],
+    ) -> None:
+        """Note where the log ends now, and whether its later records have a tombstone."""
+        self._head = head
+        self._torn = torn
+        self._seen_at = self._clock()
+        for each in later:
+            if each.op == Forget.op:
+                self._has_tombstone = True
 
     @property
     def seq(self) -> int:
@@ -118,8 +128,12 @@ class CommitLog:
             )
         if self.archives.is_outdated:
             raise conflict(self._head)
-        is_retry = self._unsettled is not None and self._unsettled[1] == list(changes)
-        commit = self._unsettled[0] if self._unsettled and is_retry else self._encoded(changes)
+        is_retry = False
+        if self._unsettled is not None:
+            commit, before = self._unsettled
+            is_retry = before == list(changes)
+        if not is_retry:
+            commit = self._encoded(changes)
         self._unsettled = commit, list(changes)
         with as_durability_error("the commit"):
             try:
@@ -133,8 +147,7 @@ class CommitLog:
                 raise
         self._unsettled = None
         self._named = self._last_segment(head)
-        self._has_tombstone |= any(change.op == Forget.op for change in changes)
-        self._advance(head, commit)
+        self._advance(head, commit, changes)
         return self.seq
 
     def steps_of(self, commit: Commit) -> Steps[Head]:
@@ -194,8 +207,7 @@ class CommitLog:
             if log_changes.is_whole:
                 self._start_from(recovered)
                 return
-            self._head, self._torn, self._seen_at = recovered.head, recovered.torn, self._clock()
-            self._has_tombstone |= any(record.op == Forget.op for record in recovered.records)
+            self._see(recovered.head, recovered.torn, recovered.records)
             self._since_snapshot.follow(recovered)
 
     @property
@@ -214,13 +226,10 @@ class CommitLog:
             )
 
     def _encoded(self, changes: Sequence[Change]) -> Commit:
-        txn = txn_prefix(self._head.log_id) + secrets.token_hex(5 if self.seq else 8)
-        return encode_commit(
-            changes,
-            txn,
-            seq=self._head.seq,
-            crc=self._head.crc,
-        )
+        """Return changes as the next commit, under a random id."""
+        head = self._head
+        txn = txn_prefix(head.log_id) + secrets.token_hex(5 if head.seq else 8)
+        return encode_commit(changes, txn, seq=head.seq, crc=head.crc)
 
     def _is_settled_alone(self) -> bool:
         """Return whether the failed commit alone has come to the log. If so, go on from it."""
@@ -230,9 +239,15 @@ class CommitLog:
         self.adopt(log_changes)
         return True
 
-    def _advance(self, head: Head, commit: Commit) -> None:
+    def _advance(
+        self,
+        head: Head,
+        commit: Commit,
+        changes: Iterable[Change],
+    ) -> None:
+        """Go on after an own commit."""
         with self._measures:
-            self._head, self._torn, self._seen_at = head, b"", self._clock()
+            self._see(head, b"", changes)
             self._since_snapshot.log_bytes += len(commit.data)
             self._since_snapshot.txns.add(commit.txn)
             if not self.storage.appends:

@@ -11,11 +11,10 @@ from kaosmem.errors import CorruptionError
 from kaosmem.names import shown
 from kaosmem.persistence.files.lines import parse_object, split_lines
 from kaosmem.persistence.layout import (
-    ARCHIVE,
     LOG,
     PURGE,
-    SNAP,
-    archive_files,
+    list_archives,
+    list_snapshots,
     log_file,
     numbers,
     older_files,
@@ -99,29 +98,29 @@ def _unerased(
     if erasure.record:
         reasons += yield from _check_log(erasure)
     search = _Search(erasure)
-    paths = [snapshot_file(seq) for seq in numbers((yield List(SNAP)))]
-    paths += [path for _, path in archive_files((yield List(ARCHIVE)))]
+    paths = [snapshot_file(seq) for seq in (yield from list_snapshots())]
+    paths += [path for _, path in (yield from list_archives())]
     paths += [log_file(first) for first in numbers((yield List(LOG)))]
     for path in paths:
         try:
             search.read(path, (yield Read(path)))
         except FileNotFoundError:  # a writer has deleted it since
             continue
-    older = older_files(files, erasure.record) if erasure.record else []
-    reasons += (f"{path!r} is from before the erasure" for path in older)
-    if kept := older_files(old_versions, erasure.record):
+    for path in older_files(files, erasure.record):
+        reasons.append(f"{path!r} is from before the erasure")
+    kept = older_files(old_versions, erasure.record)
+    if kept:
         count = "1 file" if len(kept) == 1 else f"{len(kept):,} files"
         reasons.append(
             f"the bucket keeps old versions of {count} from before the erasure, such as "
-            f"{kept[0]!r}; delete these "
-            "versions"
+            f"{kept[0]!r}; delete these versions"
         )
     return reasons + search.all_reasons()
 
 
 def _check_log(erasure: Erasure) -> Steps[list[str]]:
     """Return why the log is not as the erasure left it, or later."""
-    snapshots = numbers((yield List(SNAP)))
+    snapshots = yield from list_snapshots()
     record = erasure.record
     if not snapshots:
         return [f"no snapshot says that everything before record {record} was deleted"]
@@ -191,10 +190,13 @@ class _Search:
             else:
                 derived = f"{holds} item {shown(item['id'])}, derived from"
                 self._note(derived, item.get("sources") or ())
-        if isinstance(stored, dict):
-            windows = stored.get("windows")
-            for window in windows if isinstance(windows, list) else [stored]:
-                self._note(f"{holds} a window that shows item", _shown_in(window))
+        if not isinstance(stored, dict):
+            return
+        windows = stored.get("windows")
+        if not isinstance(windows, list):
+            windows = [stored]
+        for window in windows:
+            self._note(f"{holds} a window that shows item", _shown_in(window))
 
     def _note(self, beginning: str, item_ids: Iterable[str]) -> None:
         """Note a sentence that ends with an erased id, for each erased one among these ids."""

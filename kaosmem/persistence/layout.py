@@ -1,4 +1,4 @@
-"""Paths of a session's files, relative to its folder."""
+"""Paths of a session's files, relative to its folder, and the steps that list them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from kaosmem.errors import CorruptionError
 from kaosmem.names import path_of
+from kaosmem.persistence.steps import List, Steps
 
 LOG = "log"
 SNAP = "snap"
@@ -56,10 +57,24 @@ def archive_file(seq: int, crc: int) -> str:
     return f"{ARCHIVE}/{seq:020d}-{crc:08x}.jsonl"
 
 
-def archive_files(names: Iterable[str]) -> list[tuple[int, str]]:
-    """Return the record and the path of each archive file among `names`, ascending."""
-    found = (match for name in names if (match := _ARCHIVE.fullmatch(name)))
-    return sorted((int(match[1]), f"{ARCHIVE}/{match[0]}") for match in found)
+def list_archives() -> Steps[list[tuple[int, str]]]:
+    """Return the record and the path of each stored archive file, ascending."""
+    found = []
+    for name in (yield List(ARCHIVE)):
+        match = _ARCHIVE.fullmatch(name)
+        if match is not None:
+            found.append((int(match[1]), f"{ARCHIVE}/{name}"))
+    return sorted(found)
+
+
+def list_snapshots() -> Steps[list[int]]:
+    """Return the record of each stored snapshot, ascending."""
+    return numbers((yield List(SNAP)))
+
+
+def list_segments() -> Steps[list[int]]:
+    """Return the stored segments of the log as `segments` does."""
+    return segments((yield List(LOG)))
 
 
 def index_file(section: str, seq: int, txn: str) -> str:
@@ -82,16 +97,28 @@ def index_files(names: Iterable[str], section: str | None = None) -> list[tuple[
     return sorted(found)
 
 
+def foreign_name(names: Iterable[str]) -> str | None:
+    """Return the first name in a session's folder that is not kaosmem's, or None.
+
+    Dot files belong to others.
+    """
+    for name in sorted(names):
+        if name not in OWN and not name.startswith("."):
+            return name
+    return None
+
+
 def older_files(paths: Iterable[str], record: int) -> list[str]:
     """Return the files from before an erasure at a record, which deletes them.
 
     Args:
         paths: The session's files that are not blank. A blank segment keeps its name taken.
     """
-    return [path for path in sorted(paths) if _is_older(path, record)]
+    return sorted(path for path in paths if _is_older(path, record))
 
 
 def _is_older(path: str, record: int) -> bool:
+    """Return whether a file is from before an erasure at a record."""
     folder, _, name = path.partition("/")
     if folder in _STATES:
         match = _STATES[folder].fullmatch(name)
@@ -101,7 +128,9 @@ def _is_older(path: str, record: int) -> bool:
 
 def numbers(names: Iterable[str]) -> list[int]:
     """Return the numbers of the numbered files among `names`, ascending."""
-    return sorted(number for name in names if (number := _number(name)))
+    found = set(map(_number, names))
+    found.discard(0)
+    return sorted(found)
 
 
 def segments(names: Iterable[str]) -> list[int]:
@@ -121,5 +150,6 @@ def segments(names: Iterable[str]) -> list[int]:
 
 
 def _number(name: str) -> int:
+    """Return the number of a numbered file, 0 for any other."""
     match = _NUMBERED.fullmatch(name)
     return int(match[1]) if match else 0

@@ -111,9 +111,8 @@ class SessionLog(CommitLog):
     @property
     def snapshot_due(self) -> bool:
         """Return whether the log since the last snapshot is as long as that snapshot."""
-        return self._since_snapshot.log_bytes >= max(
-            self._since_snapshot.snapshot_bytes, MIN_LOG_BYTES
-        )
+        since = self._since_snapshot
+        return since.log_bytes >= max(since.snapshot_bytes, MIN_LOG_BYTES)
 
     def snapshot(
         self,
@@ -158,10 +157,12 @@ class SessionLog(CommitLog):
         seq = at.head.seq
         log_id = self._head.log_id
         archive = NewArchive(archived, seq=seq, log_id=log_id, counter=header.get("counter"))
-        file = self._snapshot_file(at.head, header, purged)
-        file = replace(file, archives=tuple(self.archives.listed or ()))
-        file = replace(file, txns=(*self._indexed_commits(), *file.txns))
-        sizes = list[int]()
+        file = replace(
+            self._snapshot_file(at.head, header, purged),
+            archives=tuple(self.archives.listed or ()),
+            txns=(*self._indexed_commits(), *at.head.txns),
+        )
+        sizes: list[int] = []
         lines = _lines(file, items, archive, sizes)
         with as_durability_error("the snapshot"):
             storing = store_snapshot(self._head, seq, lines, archive, sound=sound, purged=purged)
@@ -252,12 +253,13 @@ class SessionLog(CommitLog):
         """
         self._check_writable()
         head = self._head
-        counter = (
-            header.get("counter") if self.archives.counters <= {header.get("counter")} else None
-        )
+        counter = header.get("counter")
+        if not self.archives.counters <= {counter}:
+            counter = None
         archive = NewArchive(archived, seq=head.seq, log_id=head.log_id, counter=counter)
         sizes: list[int] = []
-        lines = _lines(self._snapshot_file(head, header, head.seq), items, archive, sizes)
+        file = self._snapshot_file(head, header, head.seq)
+        lines = _lines(file, items, archive, sizes)
         with as_durability_error("forgetting"):
             run(purge(head, lines, archive, locks=self.storage.appends), self.storage)
         with self._measures:

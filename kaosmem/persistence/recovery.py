@@ -29,13 +29,12 @@ from kaosmem.persistence.files.records import (
     unknown_version,
 )
 from kaosmem.persistence.layout import (
-    ARCHIVE,
     LOCK,
     LOG,
     PURGE,
     SESSION,
-    SNAP,
-    archive_files,
+    list_archives,
+    list_snapshots,
     log_file,
     numbers,
     segments,
@@ -109,23 +108,23 @@ def recover(session: str = "") -> Steps[Recovered]:
         noted = (yield ReadNote()) if session else None
         identity = (yield from read_identity()) if session else None
         log = yield List(LOG)
-        snapshots = numbers((yield List(SNAP)))
+        snapshots = yield from list_snapshots()
         try:
             recovered = yield from _recovered(log, snapshots, identity)
             if not session:
                 return recovered
             yield from _check_own(recovered, session, identity, max(numbers(log), default=0))
-            if lacking := _lacking_noted(recovered.head, noted):
-                raise lacking
+            _check_noted(recovered.head, noted)
         except (CorruptionError, FileNotFoundError):
             if seen == (log, snapshots):
                 raise
             seen = log, snapshots
             continue
-        damage = [*map(str, recovered.damage)]
+        damage = list(map(str, recovered.damage))
         # Another writer may have stored a missing file since; a torn tail alone is believed at
         # once.
-        if len(damage) <= bool(recovered.torn) or damage == told:
+        believed = 1 if recovered.torn else 0
+        if len(damage) <= believed or damage == told:
             return recovered
         told = damage
         del recovered  # or two states would be in memory
@@ -138,7 +137,7 @@ def recover_since(head: Head) -> Steps[Recovered]:
     Raises CorruptionError if the log lacks them.
     """
     log = yield List(LOG)
-    snapshots = numbers((yield List(SNAP)))
+    snapshots = yield from list_snapshots()
     walk = _Walk(head)
     yield from walk.run(log, snapshots)
     return walk.recovered
@@ -150,7 +149,11 @@ def _recovered(
     identity: Identity | CorruptionError | None,
 ) -> Steps[Recovered]:
     damage: list[CorruptionError] = []
-    log_id = identity.log_id if isinstance(identity, Identity) else ""
+    log_id = ""
+    named = 0
+    if isinstance(identity, Identity):
+        log_id = identity.log_id
+        named = identity.segment
     base, snapshot_bytes = yield from _newest_snapshot(snapshots, log_id, damage)
     walk = _Walk(Head(base.seq, base.crc, txns=base.txns, log_id=base.log_id))
     try:
@@ -159,15 +162,18 @@ def _recovered(
         raise _with(error, damage) from error
     head = walk.head
     if log_id and head.log_id not in ("", log_id):
-        raise other_log(log_file(walk.firsts[0]) if walk.firsts else snapshot_file(base.seq))
+        if walk.firsts:
+            raise other_log(log_file(walk.firsts[0]))
+        raise other_log(snapshot_file(base.seq))
     if walk.torn:
         damage.append(torn_tail(log_file(head.segment), head.size, head.seq + 1, len(walk.torn)))
     gone = yield from check_archives(base.archives)
     if gone:
         raise _with(gone[0], [*gone[1:], *damage])
     has_leftovers = bool(base.purged) and (yield from is_purge_unfinished())
+    found = walk.recovered
     return replace(
-        walk.recovered,
+        found,
         header=base.header if snapshot_bytes else None,
         items=base.items,
         damage=damage,
@@ -175,9 +181,9 @@ def _recovered(
         snapshot_bytes=snapshot_bytes,
         purged=base.purged,
         has_leftovers=has_leftovers,
-        txns=walk.recovered.txns.union(base.txns),
+        txns=found.txns.union(base.txns),
         archives=base.archives,
-        named=identity.segment if isinstance(identity, Identity) else 0,
+        named=named,
     )
 
 
@@ -194,17 +200,17 @@ def archives_after_purge(
     """
     for _ in range(LOOKS):
         try:
-            snapshots = numbers((yield List(SNAP)))
+            snapshots = yield from list_snapshots()
             newest, _ = yield from _newest_snapshot(snapshots, "", [])
         except FileNotFoundError:
             # Another has deleted it since it was listed, and stored a newer one.
             continue
-        before, after = (
-            [each.path for each in files if each.seq <= purged]
-            for files in (known, newest.archives)
-        )
-        is_replaced = newest.purged > purged or (newest.purged == purged > 0 and before != after)
-        return newest.archives if is_replaced else None
+        before = [each.path for each in known if each.seq <= purged]
+        after = [each.path for each in newest.archives if each.seq <= purged]
+        is_purged_again = newest.purged == purged > 0 and before != after
+        if newest.purged > purged or is_purged_again:
+            return newest.archives
+        return None
     raise changed_meanwhile()
 
 
@@ -269,11 +275,11 @@ class _Walk:
         yield from self._read_segments(max(snapshots, default=0))
         segments(log)
         _check_reaches(self.head.seq, snapshots)
-        if self.met_blank and numbers((yield List(SNAP))) != [*snapshots]:
+        if self.met_blank and (yield from list_snapshots()) != snapshots:
             raise FileNotFoundError(log_file(self.head.segment))
 
     def _read_segments(self, newest_snapshot: int) -> Steps[None]:
-        while (segment := self._next()) is not None:
+        while segment := self._next():
             path = log_file(segment)
             data = yield Read(path)
             self.met_blank |= not data and segment == self.head.seq + 1
@@ -301,8 +307,8 @@ class _Walk:
                 self.torn = b""
                 raise located("a commit is incomplete", path, self.head.size, self.head.seq + 1)
 
-    def _next(self) -> int | None:
-        """Return the segment to read for the next record, or None at the log's end.
+    def _next(self) -> int:
+        """Return the segment to read for the next record, 0 at the log's end.
 
         Segments that begin before it repeat records of another segment: they were rolled up.
         """
@@ -312,7 +318,7 @@ class _Walk:
         if nearest and nearest not in self.commits and (nearest == wanted or not self.commits):
             return nearest
         if following == len(self.firsts):
-            return None
+            return 0
         if not self.records:
             for first in reversed(self.firsts[:following]):
                 if first not in self.commits:
@@ -369,13 +375,15 @@ def _check_own(
     damage = recovered.damage
     # Only an erasure deletes the last segment. A snapshot may hold its first commits, and not its
     # newest.
-    segment = (
-        identity.segment if isinstance(identity, Identity) and identity.session == session else 0
-    )
+    segment = 0
+    if isinstance(identity, Identity) and identity.session == session:
+        segment = identity.segment
     if head.seq < segment or max(newest, recovered.purged) < segment:
         raise missing(log_file(segment), f"or its commits are; {_GONE}")
     if head.seq == 0:
-        for _, path in archive_files((yield List(ARCHIVE))):
+        archives = yield from list_archives()
+        if archives:
+            path = archives[0][1]
             raise CorruptionError(
                 f"{path!r} is here, but neither a log nor a snapshot; {_GONE}", file=path
             )
@@ -390,17 +398,17 @@ def _check_own(
         damage.append(missing(SESSION, "the next save writes it anew"))
 
 
-def _lacking_noted(head: Head, noted: tuple[int, int] | None) -> CorruptionError | None:
-    """Return an error if the log lacks the record that a writer noted, or has another there."""
+def _check_noted(head: Head, noted: tuple[int, int] | None) -> None:
+    """Raise CorruptionError if the log lacks the record that a writer noted, or has another."""
     if noted is None or head.seq > noted[0] or (head.seq, head.crc) == noted:
-        return None
+        return
     seq = min(head.seq + 1, noted[0])
     if seq == noted[0]:
         lost = f"record {seq}, which was"
     else:
         lost = f"records {seq} to {noted[0]}, which were"
     path = log_file(head.segment or 1)
-    return CorruptionError(
+    raise CorruptionError(
         f"{path!r} is an older copy, or was cut: it lacks {lost} saved, as {LOCK!r} notes; bring "
         "back the newest file, "
         f"or empty the file {LOCK!r} to go on without what is lost; {REMEDY}",
@@ -436,10 +444,9 @@ def check_version(record: Record) -> None:
 
     Raises CorruptionError for the first record of a log if it states none.
     """
-    if not record.section or record.seq == 1:
-        version = record.data.get("version")
-    else:
-        version = FORMAT_VERSION
+    if record.section and record.seq > 1:
+        return
+    version = record.data.get("version")
     if type(version) is not int or version < 1:
         if record.seq == 1:
             raise _no_session()
@@ -448,6 +455,7 @@ def check_version(record: Record) -> None:
 
 
 def _no_session() -> CorruptionError:
+    """Return the error for a log that does not begin as one of kaosmem."""
     return CorruptionError(
         f"{log_file(1)!r} does not begin with the version of its format, so it is no kaosmem "
         "session",

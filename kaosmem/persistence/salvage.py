@@ -27,7 +27,6 @@ from kaosmem.persistence.files.manifest import (
     Identity,
     ListedArchive,
     check_archives,
-    foreign,
     missing,
     other_id,
     read_identity,
@@ -35,11 +34,10 @@ from kaosmem.persistence.files.manifest import (
 )
 from kaosmem.persistence.files.records import Head, Record, read_tail, record_of, torn_tail
 from kaosmem.persistence.layout import (
-    ARCHIVE,
     LOG,
-    SNAP,
     archive_file,
-    archive_files,
+    list_archives,
+    list_snapshots,
     log_file,
     numbers,
     snapshot_file,
@@ -75,9 +73,10 @@ def salvage(cause: CorruptionError, session: str = "") -> Steps[Recovered]:
             continue
         if found is None:
             raise cause
-        damage = found.damage
-        if not any(cause.file == each.file or cause.seq == each.seq for each in damage):
-            damage.append(cause)
+        for each in found.damage:
+            if cause.file == each.file or cause.seq == each.seq:
+                return found
+        found.damage.append(cause)
         return found
     raise changed_meanwhile()
 
@@ -91,7 +90,7 @@ def _salvaged(session: str) -> Steps[Recovered | None]:
     noted = yield ReadNote()
     identity = yield from _own_identity(session, damage)
     log = numbers((yield List(LOG)))
-    snapshots = numbers((yield List(SNAP)))
+    snapshots = yield from list_snapshots()
     base = yield from _base(snapshots, log, identity.log_id, damage)
     log_id = identity.log_id or base.log_id
     records, lost = yield from _read_log(log, base, log_id, damage)
@@ -154,7 +153,8 @@ def _lines(data: bytes, crc: int | None) -> Iterator[_Line]:
         crc: The checksum that the first line goes on from. If it is lost (None), the first line
             does not fit.
     """
-    before = crc, crc  # as the line before states it, and as its bytes give it
+    stated_before = crc  # the checksum that the line before states
+    found_before = crc  # the checksum that the bytes of the line before have
     end = 0
     for raw in split_lines(data):
         start = end
@@ -164,15 +164,21 @@ def _lines(data: bytes, crc: int | None) -> Iterator[_Line]:
         stated = None
         with suppress(CorruptionError):
             stated = stated_crc(raw)
-        fields: dict[str, Any] = {}
-        for each in before:
-            if each is not None and not fields:
-                with suppress(CorruptionError):
-                    checksum(raw, each)
-                    fields = parse_object(raw)
+        fields = _fitting(raw, stated_before) or _fitting(raw, found_before)
         yield _Line(start, end, stated, fields)
-        computed = None if before[0] is None else chained_crc(raw, before[0])
-        before = stated, stated if fields else computed
+        found_before = stated
+        if not fields:
+            found_before = None if stated_before is None else chained_crc(raw, stated_before)
+        stated_before = stated
+
+
+def _fitting(raw: bytes, crc: int | None) -> dict[str, Any]:
+    """Return the fields of a line that goes on from a checksum, {} if it does not."""
+    if crc is not None:
+        with suppress(CorruptionError):
+            checksum(raw, crc)
+            return parse_object(raw)
+    return {}
 
 
 def _read(path: str, damage: list[CorruptionError]) -> Steps[bytes]:
@@ -202,8 +208,8 @@ def _items(
     file = ItemFile(seq)
     count = None
     last = None
-    bad: list[int] = []
     data = yield from _read(path, damage)
+    sound_bytes = len(data)  # up to the first line that does not fit
     for line in _lines(data, 0):
         last = line.crc
         try:
@@ -214,16 +220,21 @@ def _items(
             else:
                 file.items.append(item_of(line.fields))
         except CorruptionError:
-            bad.append(line.start)
-    is_whole = file.log_id != "" and not bad and count == len(file.items)
+            sound_bytes = min(sound_bytes, line.start)
+    is_sound = sound_bytes == len(data)
+    is_whole = file.log_id != "" and is_sound and count == len(file.items)
     is_own = file.seq == seq and file.log_id in ("", log_id or file.log_id)
     if is_whole:
         is_own &= path in (snapshot_file(seq), archive_file(seq, last or 0))
     if not is_own:
-        damage.append(foreign(path))
+        foreign = (
+            f"{path!r} is a file of another session or another time; bring back the own one from "
+            "a copy"
+        )
+        damage.append(CorruptionError(foreign, file=path))
         return None
     if not is_whole:
-        damage.append(_damaged(path, bad[0] if bad else len(data), _lost_items(file, count)))
+        damage.append(_damaged(path, sound_bytes, _lost_items(file, count)))
     return file, is_whole
 
 
@@ -246,6 +257,7 @@ def _damaged(
     what: str,
     seq: int | None = None,
 ) -> CorruptionError:
+    """Return the error for a damaged place, and for what is lost there."""
     return CorruptionError(
         f"{path!r} is damaged or missing at byte {byte}: {what}", file=path, byte=byte, seq=seq
     )
@@ -310,9 +322,9 @@ def _read_log(
         lines = [(line, _record(line, log_id)) for line in _lines(data, crc)]
         if first == firsts[-1]:
             end = _end(lines, Head(seq, crc or 0, first))
-            torn = read_tail(data[end.size :], end, start=end.size, path=path).torn
-            if torn:
-                damage.append(torn_tail(path, end.size, end.seq + 1, len(torn)))
+            tail = read_tail(data[end.size :], end, start=end.size, path=path)
+            if tail.torn:
+                damage.append(torn_tail(path, end.size, end.seq + 1, len(tail.torn)))
                 lines = [each for each in lines if each[0].end <= end.size]
         for line, record in lines:
             seq = record.seq if record else seq + 1
@@ -370,7 +382,9 @@ def _gaps(
         first = before + 1
         if first == after:
             continue
-        which = f"records {first} to {after - 1} are" if first < after - 1 else f"record {first} is"
+        which = f"record {first} is"
+        if first < after - 1:
+            which = f"records {first} to {after - 1} are"
         path, byte = lost.get(first, (log_file(first), 0))
         yield _damaged(path, byte, f"{which} lost; {_OLDER_ITEMS}", first)
     if segment:  # a snapshot may hold its first records
@@ -392,9 +406,11 @@ def salvage_archive(
     """
     damage: list[CorruptionError] = []
     entries: list[Entry] = []
-    files = [(each.seq, each.path) for each in archives or ()]
     if archives is None:
-        files = [(seq, path) for seq, path in archive_files((yield List(ARCHIVE))) if seq >= since]
+        stored = yield from list_archives()
+        files = [file for file in stored if file[0] >= since]
+    else:
+        files = [(each.seq, each.path) for each in archives]
     for seq, path in files:
         try:
             found = yield from _items(path, seq, log_id, damage)

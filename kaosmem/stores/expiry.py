@@ -37,10 +37,9 @@ class Expiries(Generic[K]):
 
     def pop_due(self) -> list[K]:
         """Return the keys whose time has come, once."""
-        if self._times:
-            now = self.clock().timestamp()
-        else:
-            now = 0.0
+        if not self._times:
+            return []
+        now = self.clock().timestamp()
         if now < self._earliest:
             return []
         due = [key for key, time in self._times.items() if time <= now]

@@ -394,6 +394,7 @@ def _new_fact(
     key: str | None,
     metadata: JSONObject | None,
 ) -> NewFact:
+    """Return a checked fact. Raises InvalidArgumentError."""
     text = check_text(content, "content")
     checked = check_metadata(metadata)
     check_timestamp(checked)
@@ -401,4 +402,5 @@ def _new_fact(
 
 
 def _shelf_key(agent_id: str, namespace: str) -> Shelf:
+    """Return checked ids of a shelf. Raises InvalidNameError."""
     return check_id(agent_id, "agent id"), check_id(namespace, "namespace")

@@ -44,10 +44,8 @@ class GraphStore(ABC):
         Of several with one id the last counts. A missing end becomes an entity with only an id.
         Raises as `add_entities`.
         """
-        added = {
-            each.id: each
-            for each in map(Relationship.of, check_several(relationships, "relationships"))
-        }
+        given = map(Relationship.of, check_several(relationships, "relationships"))
+        added = {each.id: each for each in given}
         await self._add_relationships(list(added.values()))
 
     async def get_neighbors(
@@ -160,10 +158,14 @@ def walk(
     frontier = [entity_id]
     near = entities(frontier)
     relationships: dict[str, Relationship] = {}
-    for _ in range(depth if near else 0):
+    if not near:
+        return SubGraph((), ())
+    for _ in range(depth):
         new = [each for each in touching(frontier) if each.id not in relationships]
-        relationships |= {each.id: each for each in sorted(new, key=ORDER)}
-        ends = {each.source for each in new} | {each.target for each in new}
+        ends = set()
+        for each in sorted(new, key=ORDER):
+            relationships[each.id] = each
+            ends |= {each.source, each.target}
         frontier = sorted(ends - reached)
         if not frontier:
             break
@@ -212,7 +214,7 @@ class InMemoryGraphStore(GraphStore):
         return [_copy(self._entities[each]) for each in ids if each in self._entities]
 
     async def _delete_entity(self, entity_id: str) -> None:
-        for each in [*self._touching.get(entity_id, ())]:
+        for each in list(self._touching.get(entity_id, ())):
             self._remove(each)
         self._touching.pop(entity_id, None)
         self._entities.pop(entity_id, None)

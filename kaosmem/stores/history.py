@@ -84,12 +84,12 @@ class HistoryProvider(ABC):
         thread = _thread_key(agent_id, session_id)
         if run_id != "":
             check_id(run_id, "run id")
-        if new := [check_message(message) for message in check_several(messages, "messages")]:
-            now = self._clock()
-            stamped = [
-                replace(each, created_at=each.created_at or now, run_id=run_id) for each in new
-            ]
-            await self._append(thread, run_id, stamped)
+        new = list(map(check_message, check_several(messages, "messages")))
+        if not new:
+            return
+        now = self._clock()
+        stamped = [replace(each, created_at=each.created_at or now, run_id=run_id) for each in new]
+        await self._append(thread, run_id, stamped)
 
     async def get_messages(
         self,
@@ -176,7 +176,7 @@ class InMemoryHistoryProvider(HistoryProvider):
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         super().__init__(clock=clock)
-        self._threads: dict[Thread, list[tuple[str, ChatMessage]]] = {}
+        self._threads: dict[Thread, list[ChatMessage]] = {}
 
     async def list_threads(self) -> list[Thread]:
         return sorted(self._threads)
@@ -190,7 +190,7 @@ class InMemoryHistoryProvider(HistoryProvider):
         run: str,
         messages: list[ChatMessage],
     ) -> None:
-        self._threads.setdefault(thread, []).extend((run, message) for message in messages)
+        self._threads.setdefault(thread, []).extend(messages)
 
     async def _read(
         self,
@@ -198,20 +198,22 @@ class InMemoryHistoryProvider(HistoryProvider):
         start: int,
         end: int | None,
     ) -> list[ChatMessage]:
-        return [message for _, message in self._threads.get(thread, ())[start:end]]
+        return self._threads.get(thread, [])[start:end]
 
     async def _count(self, thread: Thread) -> int:
         return len(self._threads.get(thread, ()))
 
     async def _delete(self, thread: Thread, run: str | None) -> None:
-        left = [
-            each for each in self._threads.pop(thread, ()) if run is not None and each[0] != run
-        ]
+        messages = self._threads.pop(thread, [])
+        if run is None:
+            return
+        left = [each for each in messages if each.run_id != run]
         if left:
             self._threads[thread] = left
 
 
 def _thread_key(agent_id: str, session_id: str) -> Thread:
+    """Return checked ids of a thread. Raises InvalidNameError."""
     return check_id(agent_id, "agent id"), check_id(session_id, "session id")
 
 

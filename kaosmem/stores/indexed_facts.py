@@ -143,10 +143,7 @@ class IndexedFacts:
             self._live.discard(ordinal)
 
     def delete(self, memory_id: str | None) -> None:
-        if memory_id is None:
-            doomed = [*self.rows]
-        else:
-            doomed = [memory_id]
+        doomed = list(self.rows) if memory_id is None else [memory_id]
         for each in doomed:
             row = self.rows.pop(each, None)
             if row is None:

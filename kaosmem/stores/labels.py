@@ -56,6 +56,7 @@ def _members(value: JSONValue) -> Iterator[JSONValue]:
 
 
 def _is_plain(value: object) -> bool:
+    """Return whether a value has a label."""
     return isinstance(value, str | int | float | None)
 
 

@@ -148,10 +148,10 @@ class TaskList:
 
     def replaced(self, task_id: str, change: Callable[[Task], Task]) -> TaskList:
         """Return the board with a task changed. Raises NotFoundError, and as `change`."""
-        changed = change(self.task(task_id))
-        return replace(
-            self, tasks=tuple(changed if task.id == task_id else task for task in self.tasks)
-        )
+        tasks = list(self.tasks)
+        place = tasks.index(self.task(task_id))
+        tasks[place] = change(tasks[place])
+        return replace(self, tasks=tuple(tasks))
 
     def added(self, tasks: Iterable[Task]) -> TaskList:
         """Return the board with new, planned tasks at its end.
@@ -181,11 +181,8 @@ class TaskList:
 
         The open ones come first, otherwise in the order of the board.
         """
-        lines = [
-            self._line(task)
-            for task in sorted(self.tasks, key=lambda task: not task.status.is_open)
-        ]
-        return "\n".join(lines)
+        open_first = sorted(self.tasks, key=lambda task: not task.status.is_open)
+        return "\n".join(map(self._line, open_first))
 
     def _line(self, task: Task) -> str:
         state = str(task.status)

@@ -181,11 +181,10 @@ class InMemoryTaskStore(TaskStore):
         self._conversations: dict[str, dict[str, TaskList]] = {}
 
     async def list_boards(self) -> list[BoardKey]:
-        return sorted(
-            (conversation, agent)
-            for conversation, boards in self._conversations.items()
-            for agent in boards
-        )
+        keys: list[BoardKey] = []
+        for conversation, boards in self._conversations.items():
+            keys += [(conversation, agent) for agent in boards]
+        return sorted(keys)
 
     async def delete_all(self) -> None:
         self._conversations.clear()
@@ -196,14 +195,16 @@ class InMemoryTaskStore(TaskStore):
     async def _change(
         self, key: BoardKey, change: Callable[[TaskList | None], TaskList]
     ) -> TaskList:
-        board = change(self._conversations.get(key[0], {}).get(key[1]))
+        board = change(await self._read(key))
         self._conversations.setdefault(key[0], {})[key[1]] = board
         return board
 
     async def _settle(self, conversation_id: str) -> int:
         boards = self._conversations.get(conversation_id, {})
-        lingering = sum(board.in_progress for board in boards.values())
-        boards |= {agent_id: board.settled() for agent_id, board in boards.items()}
+        lingering = 0
+        for agent_id, board in boards.items():
+            lingering += board.in_progress
+            boards[agent_id] = board.settled()
         return lingering
 
 

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from kaosmem.retrieval.columns import GrowingArray
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from kaosmem.retrieval.columns import Bools, Float32s, Float64s
+from kaosmem.retrieval.columns import Bools, Float32s, Float64s, GrowingArray
 
 _ROWS_AT_ONCE = 4_096
 _EPSILON = float(np.finfo(np.float32).eps)
@@ -35,15 +30,15 @@ class UnitVectors:
     def put(self, ids: Sequence[str], vectors: ArrayLike) -> None:
         """Store vectors by id, a row of the matrix each, in place of earlier ones.
 
-        All ids are different.
+        There is at least one, and all ids are different.
         """
-        if not ids:
-            return
         rows, lengths = _units(vectors)
-        new = [place for place, each in enumerate(ids) if each not in self._row_of]
-        for place in new:
-            self._row_of[ids[place]] = len(self._ids)
-            self._ids.append(ids[place])
+        new = []
+        for place, vector_id in enumerate(ids):
+            if vector_id not in self._row_of:
+                self._row_of[vector_id] = len(self._ids)
+                self._ids.append(vector_id)
+                new.append(place)
         self._rows.extend(rows[new])
         self._lengths.extend(lengths[new])
         places = [self._row_of[each] for each in ids]
@@ -64,9 +59,8 @@ class UnitVectors:
     def vector(self, vector_id: str) -> tuple[float, ...]:
         """Return a vector as it was stored, in single precision."""
         row = self._row_of[vector_id]
-        values: list[float] = (
-            (self._rows.values[row] * self._lengths.values[row]).astype(np.float32).tolist()
-        )
+        vector = self._rows.values[row] * self._lengths.values[row]
+        values: list[float] = vector.astype(np.float32).tolist()
         return tuple(values)
 
     def nearest(
@@ -89,7 +83,7 @@ class UnitVectors:
         while True:
             rows, sure = self._best_rows(rough, wanted)
             if passes is not None:
-                passing = np.fromiter((passes(self._ids[row]) for row in rows), np.bool_, len(rows))
+                passing = np.array([passes(self._ids[row]) for row in rows], np.bool_)
                 rows = rows[passing]
                 sure = sure[passing]
             if np.count_nonzero(sure) >= limit or wanted == size:
@@ -109,15 +103,14 @@ class UnitVectors:
         return rows, rough[rows] >= floor
 
     def _ranked(self, rows: NDArray[np.intp], unit: Float64s) -> list[tuple[str, float]]:
+        """Return the (id, cosine) of rows, the largest cosine first, then by id."""
         cosines: list[float] = []
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             chunk = rows[start : start + _ROWS_AT_ONCE]
             vectors = self._rows.values[chunk].astype(np.float64)
             cosines += cosines_of(vectors, unit).tolist()
-        return sorted(
-            zip((self._ids[row] for row in rows), cosines, strict=True),
-            key=lambda hit: (-hit[1], hit[0]),
-        )
+        ids = [self._ids[row] for row in rows]
+        return sorted(zip(ids, cosines, strict=True), key=lambda hit: (-hit[1], hit[0]))
 
 
 _UNITS = 2.0**25

@@ -101,11 +101,11 @@ def check_embedding(given: object) -> Embedding:
     return numbers
 
 
-def check_cosine(given: object, name: str = "min_score") -> float:
+def check_cosine(given: object) -> float:
     """Return a cosine. Raises InvalidArgumentError."""
     if isinstance(given, int | float) and -1.0 <= given <= 1.0:
         return float(given)
-    raise InvalidArgumentError(f"{name} is {shown_number(given)}; give a number from -1 to 1")
+    raise InvalidArgumentError(f"min_score is {shown_number(given)}; give a number from -1 to 1")
 
 
 async def embeddings_of(texts: Sequence[str], client: EmbeddingClient) -> list[Embedding]:
@@ -158,11 +158,11 @@ class VectorStore(ABC):
         Raises InvalidArgumentError if there is no client, or the number of dimensions differs.
         """
         check_id(collection, "collection")
-        given = {each.id: each for each in reversed(_listed(documents))}
+        given: dict[str, VectorDocument] = {}
+        for each in _listed(documents):
+            given.setdefault(each.id, each)
         known = await self._known(collection, given.keys())  # which need no embedding
-        new = await self._embedded(
-            each for each in reversed(given.values()) if each.id not in known
-        )
+        new = await self._embedded(each for each in given.values() if each.id not in known)
         if new:
             await self._put(collection, new, replace=False)
 
@@ -175,7 +175,8 @@ class VectorStore(ABC):
         """
         check_id(collection, "collection")
         given = {each.id: each for each in _listed(documents)}
-        if new := await self._embedded(given.values()):
+        new = await self._embedded(given.values())
+        if new:
             await self._put(collection, new, replace=True)
 
     async def search(
@@ -322,10 +323,10 @@ class InMemoryVectorStore(VectorStore):
         if not new:
             return
         vectors = self._vectors.get(collection)
-        held = None if vectors is None else vectors.dimensions
-        dimensions = check_dimensions(new, held, collection)
         if vectors is None:
-            vectors = UnitVectors(dimensions)
+            vectors = UnitVectors(check_dimensions(new, None, collection))
+        else:
+            check_dimensions(new, vectors.dimensions, collection)
         vectors.put([each.id for each in new], [each.embedding or () for each in new])
         # Made anew without its embedding, so that its metadata are nobody else's.
         known.update((each.id, replaced(each, embedding=None)) for each in new)
@@ -343,10 +344,11 @@ class InMemoryVectorStore(VectorStore):
         if not known:
             return []
         vectors = self._vectors[collection]
-        check_query(query, vectors.dimensions, collection)
-        found = vectors.nearest(
-            query, limit, None if wanted is None else lambda each: wanted(known[each].metadata)
-        )
+        check_length(len(query), vectors.dimensions, collection)
+        passes = None
+        if wanted is not None:
+            passes = lambda each: wanted(known[each].metadata)  # noqa: E731
+        found = vectors.nearest(query, limit, passes)
         return [
             SearchResult(each, known[each].content, cosine, copy.deepcopy(known[each].metadata))
             for each, cosine in found
@@ -372,6 +374,7 @@ class InMemoryVectorStore(VectorStore):
 
 
 def _listed(documents: Iterable[VectorDocument]) -> list[VectorDocument]:
+    """Return documents as a list. Raises InvalidArgumentError."""
     listed = list(check_several(documents, "documents"))
     for each in listed:
         if not isinstance(each, VectorDocument):
@@ -394,26 +397,21 @@ def check_dimensions(
         held: Number of dimensions of the collection; None for a new collection.
     """
     for each in documents:
-        held = _same(len(each.embedding or ()), held, collection)
+        given = len(each.embedding or ())
+        if held is None:
+            held = given
+        check_length(given, held, collection)
     return held or 0
 
 
-def check_query(
-    query: Sequence[float],
+def check_length(
+    given: int,
     held: int,
     collection: str,
 ) -> None:
-    """Raise InvalidArgumentError for a query that has other dimensions than its collection."""
-    _same(len(query), held, collection)
-
-
-def _same(
-    given: int,
-    held: int | None,
-    collection: str,
-) -> int:
-    if held is None or given == held:
-        return given
+    """Raise InvalidArgumentError for an embedding of other dimensions than its collection."""
+    if given == held:
+        return
     raise InvalidArgumentError(
         f"an embedding has {given} dimensions, those of collection {shown(collection)} have "
         f"{held}; "

@@ -358,7 +358,7 @@ async def test_an_item_has_the_time_run_and_metadata_of_its_message():
     )
     await provider.append_many("a", [mail, *said("Where?")], session_id="s", run_id="r-1")
     old = decode_message('{"role":"user","content":"old"}')
-    provider._threads["a", "s"].insert(0, ("", old))
+    provider._threads["a", "s"].insert(0, old)
     source = HistorySource(provider, "a", "s")
     memory = await memory_over(source)
     before, moved, where = (await window(memory)).items

@@ -291,13 +291,12 @@ def _inline(*names: str) -> str:
 
 def _fields(part: Entity | Relationship) -> dict[str, Any]:
     """Return the properties of a vertex or edge."""
-    fields: dict[str, Any] = {"id": part.id, "type": part.type}
-    if isinstance(part, Relationship):
-        fields |= {"source": part.source, "target": part.target}
+    fields: dict[str, Any] = {"id": part.id}
     texts = {"description": part.description, "properties": dict(part.properties)}
     if isinstance(part, Entity):
-        texts["name"] = part.name
-        texts["type"] = fields.pop("type")
+        texts |= {"name": part.name, "type": part.type}
+    else:
+        fields |= {"type": part.type, "source": part.source, "target": part.target}
     stored = json_text(texts)
     if "\\u0000" in stored or len(stored) > _MAX_QUERIED_CHARS:  # no text here holds a NUL
         return fields

@@ -13,7 +13,7 @@ from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
 from kaosmem.stores.labels import condition, labels_of
-from kaosmem.stores.vector import SearchResult, VectorDocument, check_query
+from kaosmem.stores.vector import SearchResult, VectorDocument, check_length
 
 if TYPE_CHECKING:
     from kaosmem.backends.postgres.database import Cursor
@@ -69,7 +69,7 @@ class PgVectorStore(SqlVectorStore):
                 return []
             number, dimensions, _ = held
             cursor: Cursor = transaction.cursor  # type: ignore[attr-defined]
-            check_query(query, dimensions, collection)
+            check_length(len(query), dimensions, collection)
             if self._is_approximate:
                 # Goes on until enough rows pass the filter.
                 cursor.execute("SET LOCAL hnsw.iterative_scan = strict_order")

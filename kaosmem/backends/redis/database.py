@@ -106,23 +106,22 @@ class RedisDatabase(SharedDatabase["_Workers"]):
 
         Different ids have different keys; keys of the same ids are in one slot.
         """
-        return (
-            f"kaosmem:{{{'/'.join(quote(each, safe='') for each in (self._tenant, kind, *ids))}}}"
-        )
+        quoted = [quote(each, safe="") for each in (self._tenant, kind, *ids)]
+        return f"kaosmem:{{{'/'.join(quoted)}}}"
 
-    async def ids(self, kind: str, suffix: str = "") -> list[tuple[str, ...]]:
-        """Return the ids of the tenant's keys of a kind, sorted.
+    async def ids(self, kind: str, suffix: str = "") -> list[Any]:
+        """Return the ids of the tenant's keys of a kind: a tuple for each key, sorted.
 
         The server goes through all its keys.
         """
 
         def ids(client: Any) -> list[tuple[str, ...]]:
-            found = {
-                key.decode()
-                for key in client.scan_iter(match=self._pattern(kind) + suffix, count=_SCANNED)
-            }
-            inner = (key[key.index("{") + 1 : key.index("}")] for key in found)
-            return sorted(tuple(map(unquote, each.split("/")[2:])) for each in inner)
+            found = set()
+            for key in client.scan_iter(match=self._pattern(kind) + suffix, count=_SCANNED):
+                name = key.decode()
+                quoted = name[name.index("{") + 1 : name.index("}")].split("/")[2:]
+                found.add(tuple(map(unquote, quoted)))
+            return sorted(found)
 
         return await self.run(ids)
 
@@ -213,6 +212,13 @@ class RedisDatabase(SharedDatabase["_Workers"]):
             raise DurabilityError(
                 f"Redis refused the call: {type(error).__name__}; nothing has changed"
             ) from error
+
+
+def milliseconds(ttl_s: float | None) -> int | None:
+    """Return a time to live in milliseconds, at least one. Raises InvalidArgumentError."""
+    if ttl_s is None:
+        return None
+    return max(1, round(check_ttl(ttl_s, "ttl_s") * 1_000))
 
 
 class _Workers(Workers):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
 from time import time_ns
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from kaosmem.arguments import Clock, json_text
@@ -93,11 +93,17 @@ class RedisLongTermMemory(LongTermMemory):
         return _RedisFacts(client, keys, self._clock().timestamp(), self._warm)
 
     def _keys(self, shelf: Shelf) -> _Keys:
-        return _Keys(self._database.key("facts", *shelf))
+        prefix = self._database.key("facts", *shelf)
+        return _Keys(
+            prefix,
+            number=f"{prefix}:number",
+            facts=f"{prefix}:facts",
+            changes=f"{prefix}:changes",
+            expiries=f"{prefix}:expiries",
+        )
 
 
-@dataclass(frozen=True)
-class _Keys:
+class _Keys(NamedTuple):
     """The keys of one namespace of an agent, all in one slot.
 
     Attributes:
@@ -108,24 +114,13 @@ class _Keys:
     """
 
     prefix: str
-
-    @property
-    def number(self) -> str:
-        return f"{self.prefix}:number"
-
-    @property
-    def facts(self) -> str:
-        return f"{self.prefix}:facts"
-
-    @property
-    def changes(self) -> str:
-        return f"{self.prefix}:changes"
-
-    @property
-    def expiries(self) -> str:
-        return f"{self.prefix}:expiries"
+    number: str
+    facts: str
+    changes: str
+    expiries: str
 
     def versions(self, key: str) -> str:
+        """Return the key of the ids of a fact's versions."""
         return f"{self.prefix}:versions:{quote(key, safe='')}"
 
 

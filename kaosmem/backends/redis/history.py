@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from kaosmem.arguments import MAX_INTEGER, Clock, check_ttl
-from kaosmem.backends.redis.database import RedisDatabase
+from kaosmem.arguments import MAX_INTEGER, Clock
+from kaosmem.backends.redis.database import RedisDatabase, milliseconds
 from kaosmem.stores.history import HistoryProvider, Thread, decode_message, encode_message
 from kaosmem.types.items import ChatMessage
 
@@ -57,12 +57,10 @@ class RedisHistoryProvider(HistoryProvider):
     ) -> None:
         super().__init__(clock=clock)
         self._database = database
-        self._ttl_ms = (
-            "" if ttl_s is None else str(max(1, round(check_ttl(ttl_s, "ttl_s") * 1_000)))
-        )
+        self._ttl_ms = milliseconds(ttl_s)
 
     async def list_threads(self) -> list[Thread]:
-        return [(agent, session) for agent, session in await self._database.ids("thread")]
+        return await self._database.ids("thread")
 
     async def delete_all(self) -> None:
         await self._database.delete("thread")
@@ -74,17 +72,15 @@ class RedisHistoryProvider(HistoryProvider):
         messages: list[ChatMessage],
     ) -> None:
         key = self._database.key("thread", *thread)
-        keys = [
-            key,
-            f"{key}:{secrets.token_hex(16)}",
-        ]  # the second is there while the call may be tried again
+        # The second key is there while the call may be tried again.
+        keys = [key, f"{key}:{secrets.token_hex(16)}"]
         remembered_ms = round(3_000 * self._database.timeout_s)
         await self._database.run(
             lambda client: client.eval(
                 _APPEND,
                 2,
                 *keys,
-                self._ttl_ms,
+                self._ttl_ms or "",
                 remembered_ms,
                 *(f"{run}\n{encode_message(each)}" for each in messages),
             )

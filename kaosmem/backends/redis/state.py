@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kaosmem.arguments import check_ttl, json_text
+from kaosmem.arguments import json_text
 from kaosmem.backends.base import value_of
-from kaosmem.backends.redis.database import RedisDatabase
+from kaosmem.backends.redis.database import RedisDatabase, milliseconds
 from kaosmem.stores.state import ShortTermMemory
 from kaosmem.types import JSONDict
 
@@ -20,7 +20,7 @@ class RedisSessionStore(ShortTermMemory):
 
     def __init__(self, database: RedisDatabase, *, ttl_s: float | None = None) -> None:
         self._database = database
-        self._ttl_ms = None if ttl_s is None else max(1, round(check_ttl(ttl_s, "ttl_s") * 1_000))
+        self._ttl_ms = milliseconds(ttl_s)
 
     async def list_states(self) -> list[str]:
         return [session for (session,) in await self._database.ids("state")]

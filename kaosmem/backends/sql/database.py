@@ -47,8 +47,8 @@ class SqlDatabase(SharedDatabase[W]):
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """Return the result of `work`, done in one transaction. If it raises, nothing changes."""
 
-    async def rows(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
-        """Return the rows that a statement selects, in the order of their code points."""
+    async def rows(self, statement: str, **values: object) -> list[Any]:
+        """Return the rows that a statement selects, tuples in the order of their code points."""
         found = await self.read(lambda transaction: transaction.rows(statement, **values))
         return sorted(found)
 

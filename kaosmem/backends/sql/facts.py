@@ -16,14 +16,7 @@ from kaosmem.exact import UNITS, idf
 from kaosmem.language.analysis import ANALYSIS, analyze
 from kaosmem.language.keys import key_words
 from kaosmem.retrieval.rankers import BM25Ranker
-from kaosmem.stores.facts import (
-    FactRow,
-    FactRows,
-    LongTermMemory,
-    Shelf,
-    StoredFact,
-    by_begin,
-)
+from kaosmem.stores.facts import FactRow, FactRows, LongTermMemory, Shelf, StoredFact, by_begin
 
 T = TypeVar("T")
 
@@ -52,12 +45,11 @@ class SqlLongTermMemory(LongTermMemory):
         self._database = database
 
     async def list_namespaces(self) -> list[Shelf]:
-        rows = await self._database.rows(
+        return await self._database.rows(
             "SELECT agent, namespace FROM shelves WHERE tenant = :tenant "
             f"AND EXISTS (SELECT 1 FROM facts WHERE shelf = shelves.number AND {IS_HELD})",
             now=self._clock().timestamp(),
         )
-        return [(agent, namespace) for agent, namespace in rows]
 
     async def delete_all(self) -> None:
         await self._database.change("DELETE FROM shelves WHERE tenant = :tenant")
@@ -378,4 +370,5 @@ def _hashed(term: str) -> int:
 
 def _pairs(terms: Counter[int]) -> str:
     """Return terms and their numbers of occurrences as JSON text."""
-    return f"[{','.join([f'[{term},{number}]' for term, number in terms.items()])}]"
+    pairs = [f"[{term},{number}]" for term, number in terms.items()]
+    return f"[{','.join(pairs)}]"

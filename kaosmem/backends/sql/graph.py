@@ -26,10 +26,10 @@ class SqlGraphStore(GraphStore):
         await self._write(self._drop_all)
 
     async def _add_entities(self, entities: list[Entity]) -> None:
-        await self._write(lambda transaction: self._put_entities(transaction, entities))
+        await self._write(self._put_entities, entities)
 
     async def _add_relationships(self, relationships: list[Relationship]) -> None:
-        await self._write(lambda transaction: self._put_relationships(transaction, relationships))
+        await self._write(self._put_relationships, relationships)
 
     async def _read_entities(self, ids: list[str]) -> list[Entity]:
         return await self._database.read(lambda transaction: _entities(transaction, ids))
@@ -50,17 +50,21 @@ class SqlGraphStore(GraphStore):
         )
 
     async def _delete_entity(self, entity_id: str) -> None:
-        await self._write(lambda transaction: self._drop_entity(transaction, entity_id))
+        await self._write(self._drop_entity, entity_id)
 
     async def _delete_relationship(self, relationship_id: str) -> None:
-        await self._write(lambda transaction: self._drop_relationship(transaction, relationship_id))
+        await self._write(self._drop_relationship, relationship_id)
 
-    async def _write(self, work: Callable[[Transaction], None]) -> None:
-        """Change the graph in one transaction. Other writers of the tenant's graph wait."""
+    async def _write(self, work: Callable[..., None], *given: object) -> None:
+        """Change the graph in one transaction. Other writers of the tenant's graph wait.
+
+        Args:
+            work: Gets the transaction, and the given values.
+        """
 
         def write(transaction: Transaction) -> None:
             transaction.lock("graph")
-            work(transaction)
+            work(transaction, *given)
 
         await self._database.write(write)
 

@@ -23,10 +23,9 @@ class SqlHistoryProvider(HistoryProvider):
         self._database = database
 
     async def list_threads(self) -> list[Thread]:
-        rows = await self._database.rows(
+        return await self._database.rows(
             "SELECT agent, session FROM threads WHERE tenant = :tenant"
         )
-        return [(agent, session) for agent, session in rows]
 
     async def delete_all(self) -> None:
         await self._database.change("DELETE FROM threads WHERE tenant = :tenant")

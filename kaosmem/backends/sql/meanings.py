@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from kaosmem.arguments import Clock
 from kaosmem.backends.sql.database import SqlDatabase, Transaction
 from kaosmem.backends.sql.facts import OF_SHELF, SqlFacts, SqlLongTermMemory
 from kaosmem.clients import EmbeddingClient
 from kaosmem.stores.facts import FactRow, NewFact, Shelf, StoredFact
-from kaosmem.stores.vector import check_cosine, check_query, embeddings_of
+from kaosmem.stores.vector import check_cosine, check_length, embeddings_of
 
 
 class SqlVectorMemory(SqlLongTermMemory):
@@ -21,9 +21,9 @@ class SqlVectorMemory(SqlLongTermMemory):
     that was saved without one gets it with the first search.
     """
 
-    _dimensions: ClassVar[str]
+    _dimensions: str
     """The SQL expression of the number of dimensions of `direction`."""
-    _direction: ClassVar[str]
+    _direction: str
     """The SQL expression of the parameter `:direction`."""
 
     def __init__(
@@ -121,7 +121,7 @@ class SqlVectorMemory(SqlLongTermMemory):
         )
         for (dimensions,) in held:
             for embedding in embeddings:
-                check_query(embedding, dimensions, namespace)
+                check_length(len(embedding), dimensions, namespace)
 
     @abstractmethod
     def _encoded(self, embedding: tuple[float, ...]) -> object:

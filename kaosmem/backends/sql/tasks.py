@@ -25,10 +25,9 @@ class SqlTaskStore(TaskStore):
         self._database = database
 
     async def list_boards(self) -> list[BoardKey]:
-        rows = await self._database.rows(
+        return await self._database.rows(
             "SELECT conversation, agent FROM boards WHERE tenant = :tenant"
         )
-        return [(conversation, agent) for conversation, agent in rows]
 
     async def delete_all(self) -> None:
         await self._database.change("DELETE FROM boards WHERE tenant = :tenant")
@@ -73,11 +72,11 @@ def _board(transaction: Transaction, key: BoardKey) -> TaskList | None:
         conversation=conversation,
         agent=agent,
     )
-    for tasks, max_retries in found:
-        return TaskList(
-            conversation, agent, tuple(Task(*each) for each in value_of(tasks)), max_retries
-        )
-    return None
+    if not found:
+        return None
+    [(stored, max_retries)] = found
+    tasks = tuple(Task(*each) for each in value_of(stored))
+    return TaskList(conversation, agent, tasks, max_retries)
 
 
 def _put(transaction: Transaction, board: TaskList) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 from kaosmem.arguments import json_text
-from kaosmem.backends.base import blocks_text, document_of, embedding_bytes
+from kaosmem.backends.base import blocks_of, value_of
 from kaosmem.backends.sql.database import SqlDatabase, Transaction
 from kaosmem.clients import EmbeddingClient
 from kaosmem.stores.vector import VectorDocument, VectorStore, check_dimensions
+from kaosmem.types.content import content_json
 
 _OF_NAME = "tenant = :tenant AND name = :name"
 _OF_COLLECTION = (
@@ -20,7 +21,7 @@ _OF_COLLECTION = (
 class SqlVectorStore(VectorStore):
     """A VectorStore in a SQL database. The database's own class searches."""
 
-    _insert: ClassVar[str]
+    _insert: str
     """The statement that inserts what `_row` returns."""
 
     def __init__(
@@ -67,7 +68,7 @@ class SqlVectorStore(VectorStore):
                 ids=json_text(ids),
             )
         )
-        found = {row[0]: document_of(*row) for row in rows}
+        found = {row[0]: _document(*row) for row in rows}
         return [found[each] for each in ids if each in found]
 
     async def _delete(self, collection: str, ids: list[str] | None) -> None:
@@ -117,12 +118,15 @@ class SqlVectorStore(VectorStore):
         return int(made)
 
     def _row(self, number: int, document: VectorDocument) -> dict[str, object]:
+        """Return the values of a document, its embedding in single precision."""
+        import numpy as np
+
         return {
             "collection": number,
             "id": document.id,
-            "content": blocks_text(document.content),
+            "content": json_text(content_json(document.content)),
             "metadata": json_text(document.metadata),
-            "embedding": embedding_bytes(document),
+            "embedding": np.asarray(document.embedding, "<f4").tobytes(),
         }
 
     def _make_index(
@@ -135,6 +139,19 @@ class SqlVectorStore(VectorStore):
 
     def _drop_index(self, transaction: Transaction, number: int) -> None:
         """Delete the index of a collection that is gone, if the store has one."""
+
+
+def _document(
+    document_id: str,
+    content: str,
+    metadata: str,
+    embedding: bytes,
+) -> VectorDocument:
+    """Return a document of its stored values. Raises CorruptionError."""
+    import numpy as np
+
+    numbers = np.frombuffer(embedding, "<f4").tolist()
+    return VectorDocument(blocks_of(content), document_id, numbers, value_of(metadata))
 
 
 def collection_of(transaction: Transaction, name: str) -> tuple[int, int, int] | None:

@@ -15,7 +15,7 @@ from kaosmem.backends.sql.vectors import SqlVectorStore, collection_of
 from kaosmem.backends.sqlite.database import SqliteDatabase
 from kaosmem.clients import EmbeddingClient
 from kaosmem.filters import MetadataFilter
-from kaosmem.stores.vector import SearchResult, check_query
+from kaosmem.stores.vector import SearchResult, check_length
 
 if TYPE_CHECKING:
     from kaosmem.stores.unit_vectors import UnitVectors
@@ -71,7 +71,7 @@ class SqliteVectorStore(SqlVectorStore):
                 warm = self._warm.fresh(transaction, collection)
                 if warm is None:
                     return []
-                check_query(query, warm.vectors.dimensions, collection)
+                check_length(len(query), warm.vectors.dimensions, collection)
                 passes = None
                 if wanted is not None:
                     passes = lambda each: wanted(json.loads(warm.metadata[each]))  # noqa: E731

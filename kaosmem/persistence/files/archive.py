@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain, islice
 from tempfile import SpooledTemporaryFile
 from threading import Lock
+from typing import TypeAlias
 
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence.files.contents import Contents, Table, read_table
@@ -20,17 +21,16 @@ from kaosmem.persistence.files.items import (
     item_of,
 )
 from kaosmem.persistence.files.lines import checksum, parse_object, stated_crc
-from kaosmem.persistence.files.manifest import (
-    ListedArchive,
-    last_line,
-    missing,
-)
+from kaosmem.persistence.files.manifest import ListedArchive, last_line, missing
 from kaosmem.persistence.steps import Read, ReadParts, Steps
 from kaosmem.sections.archive import EvictedItem
 from kaosmem.types import JSONDict, JSONObject, JSONValue
 
 Entry = tuple[str, JSONDict]
 """A section and what is stored of an item."""
+
+_Performs: TypeAlias = Callable[[Steps[list[bytes]]], list[bytes]]
+"""Performs the steps that read parts of files."""
 
 _MAX_IN_MEMORY = 2**20
 """A copy of a file on a server is in memory up to so many bytes, and in a file above."""
@@ -73,13 +73,12 @@ def _table(listed: ListedArchive) -> Steps[Table]:
 
     Raises CorruptionError.
     """
-    table = None
     try:
         table = yield from read_table(listed)
     except FileNotFoundError:
         raise missing(listed.path) from None
     except CorruptionError:
-        pass  # reading the whole file names the damage
+        table = None  # reading the whole file names the damage
     if table is None:
         data = yield from _whole(listed)
         table = _made_anew(data, listed.path)
@@ -103,10 +102,7 @@ def _read_intact(
 ) -> Steps[list[Entry]]:
     """Return the items of some lines. Raises CorruptionError if one cannot be read."""
     places = [starts[number - 1 : number + 2] for number in numbers]
-    try:
-        parts = yield ReadParts(tuple((path, before, end - before) for before, _, end in places))
-    except FileNotFoundError:
-        raise missing(path) from None
+    parts = yield from _read_parts([(path, before, end - before) for before, _, end in places])
     return [_entry(path, place, part) for place, part in zip(places, parts, strict=True)]
 
 
@@ -130,18 +126,13 @@ def _entry(
         raise _damaged(path, start, str(error)) from None
 
 
-def _part(
-    path: str,
-    start: int,
-    size: int,
-) -> Steps[bytes]:
-    """Return a part of an archive file. Raises CorruptionError where the file is missing."""
+def _read_parts(parts: Sequence[tuple[str, int, int]]) -> Steps[list[bytes]]:
+    """Return parts of one archive file. Raises CorruptionError where the file is missing."""
     try:
-        (data,) = yield ReadParts(((path, start, size),))
+        found: list[bytes] = yield ReadParts(tuple(parts))
     except FileNotFoundError:
-        raise missing(path) from None
-    part: bytes = data
-    return part
+        raise missing(parts[0][0]) from None
+    return found
 
 
 def _damaged(
@@ -149,6 +140,7 @@ def _damaged(
     start: int,
     why: str,
 ) -> CorruptionError:
+    """Return the error for a damaged line of an archive file."""
     return CorruptionError(f"{path!r} is damaged at byte {start}: {why}", file=path, byte=start)
 
 
@@ -252,7 +244,7 @@ def evicted_items(
     archives: Iterable[ListedArchive],
     *,
     counter: str,
-    perform: Callable[[Steps[bytes]], bytes] | None,
+    perform: _Performs | None,
     at: int | None,
 ) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
     """Return the evicted items in the archives, oldest first, by file.
@@ -280,12 +272,14 @@ def evicted_items(
 
 
 def _performed(
-    perform: Callable[[Steps[bytes]], bytes],
+    perform: _Performs,
     path: str,
     start: int,
     size: int,
 ) -> bytes:
-    return perform(_part(path, start, size))
+    """Return a part of an archive file."""
+    (part,) = perform(_read_parts([(path, start, size)]))
+    return part
 
 
 def _made_anew(data: bytes, path: str) -> Table:

@@ -21,8 +21,7 @@ def encode_columns(columns: Mapping[str, list[Any]]) -> JSONDict:
     each section has.
     """
     stored: JSONDict = {name: column for name, column in columns.items() if not is_empty(column)}
-    runs = groupby(columns["section"])
-    stored["section"] = [[name, len([*items])] for name, items in runs]
+    stored["section"] = [[name, len(list(items))] for name, items in groupby(columns["section"])]
     return stored
 
 
@@ -51,15 +50,15 @@ def decode_columns(
         elif name not in stored:
             column = [None] * count
         check(len(column) == count)
-        check({*map(type, column)} <= {kind, NoneType})
+        check(set(map(type, column)) <= {kind, NoneType})
         columns[name] = column
     return columns
 
 
 def _sections(runs: list[Any], count: int) -> list[str]:
     """Return the section of each item, given how many items in a row each section has."""
-    check(all(type(run) is list and [*map(type, run)] == [str, int] for run in runs))
-    check(all(number > 0 for _, number in runs))
+    for run in runs:
+        check(type(run) is list and list(map(type, run)) == [str, int] and run[1] > 0)
     check(sum(number for _, number in runs) == count)
     sections: list[str] = []
     for name, number in runs:

@@ -87,7 +87,9 @@ class Contents:
     @property
     def fields(self) -> JSONDict:
         """Return it as JSON values, nothing where it is too much for a line."""
-        return self.all_fields if self._bytes <= _MAX_BYTES else {}
+        if self._bytes > _MAX_BYTES:
+            return {}
+        return self.all_fields
 
     @property
     def all_fields(self) -> JSONDict:
@@ -136,7 +138,7 @@ class Table:
         check(isinstance(self.counter, str | None))
         if not isinstance(sizes, list):
             raise no_sense()
-        check({*map(type, sizes)} == {int} and min(sizes) >= 0)
+        check(set(map(type, sizes)) == {int} and min(sizes) >= 0)
         self.starts = array("q", accumulate(sizes, initial=0))
         self._columns = decode_columns(fields.get("columns"), _COLUMNS, len(self.starts) - 2)
 
@@ -156,13 +158,14 @@ class Table:
             is_recallable = [position is not None for position in columns["position"]]
             lines = compress(lines, is_recallable)
             for name, column in columns.items():
-                columns[name] = [*compress(column, is_recallable)]
+                columns[name] = list(compress(column, is_recallable))
         columns["updated"] = [number or 0 for number in columns["updated"]]
         distances = [number or 0 for number in columns["unit"]]
         check(None not in columns["id"])
         check(None not in columns["tokens"] and min(distances, default=0) >= 0)
-        columns["unit"] = [*map(sub, columns["position"], distances)]
-        check(all(min(columns[name], default=0) >= 0 for name in _NUMBERS))
+        columns["unit"] = list(map(sub, columns["position"], distances))
+        for name in _NUMBERS:
+            check(min(columns[name], default=0) >= 0)
         check(_places(columns["key"]) == _places(columns["created_at"]))
         for name in _TIMES:
             columns[name] = _as_times(columns[name])

@@ -163,25 +163,16 @@ def _items(lines: Sequence[bytes], plain: object) -> Iterator[tuple[str, Stored]
     Raises:
         CorruptionError: If they make no sense.
     """
-    stored = [None] * len(lines) if plain is None else _plain_items(lines, plain)
-    for line, item in zip(lines, stored, strict=True):
-        if item is None:
-            yield item_of(parse_object(line))
-        else:
-            yield item.section, item
-
-
-def _plain_items(lines: Sequence[bytes], plain: object) -> list[StoredItem | None]:
-    """Return the plain items of a file, None in the place of each other one."""
+    if plain is None:
+        yield from map(item_of, map(parse_object, lines))
+        return
     columns = decode_columns(plain, _COLUMNS, len(lines))
-    items: list[StoredItem | None] = []
     for line, row in zip(lines, zip(*columns.values(), strict=True), strict=True):
         if None in row or row[-1] < 0:
-            items.append(None)
+            yield item_of(parse_object(line))
             continue
         section, item_id, role, tokens, position = row
-        items.append(StoredItem(item_id, section, intern(role), tokens, position, line, _parse))
-    return items
+        yield section, StoredItem(item_id, section, intern(role), tokens, position, line, _parse)
 
 
 def _parse(line: bytes) -> JSONDict:
@@ -189,12 +180,12 @@ def _parse(line: bytes) -> JSONDict:
     return item_of(parse_object(line))[1]
 
 
-def decoded_entries(
-    items: Iterable[tuple[str, Stored]],
-) -> Iterator[tuple[str, JSONDict]]:
+def decoded_entries(items: Iterable[tuple[str, Stored]]) -> Iterator[tuple[str, JSONDict]]:
     """Yield items with their sections, those decoded that are not yet. Raises CorruptionError."""
     for section, item in items:
-        yield section, item if isinstance(item, dict) else dict(item.entry())
+        if not isinstance(item, dict):
+            item = dict(item.entry())
+        yield section, item
 
 
 def item_of(fields: dict[str, Any]) -> tuple[str, JSONDict]:

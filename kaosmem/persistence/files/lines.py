@@ -50,9 +50,9 @@ def encode_line(fields: JSONObject, crc: int) -> tuple[bytes, int]:
     Raises InvalidArgumentError for fields that `decode_line` would refuse.
     """
     try:
-        body = json_text({**fields, "d": dict(fields["d"])} if "d" in fields else fields)[
-            1:
-        ].encode()
+        if "d" in fields:
+            fields = {**fields, "d": dict(fields["d"])}
+        body = json_text(fields)[1:].encode()
         crc = crc32(body, crc)
         line = b'{"crc":"%08x",%b' % (crc, body)
         parse_object(line)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kaosmem.errors import CorruptionError
 from kaosmem.names import shown
 from kaosmem.persistence.files.lines import decode_line, encode_line
-from kaosmem.persistence.layout import (
-    SESSION,
-    archive_file,
-)
+from kaosmem.persistence.layout import SESSION, archive_file
 from kaosmem.persistence.steps import Read, ReadParts, Steps, Write
 from kaosmem.types import JSONValue
 
@@ -85,10 +82,10 @@ def check_archives(archives: Iterable[ListedArchive]) -> Steps[list[CorruptionEr
     A file is known by its size and the checksum of its last line, so that no file is read whole.
     """
     files = list(archives)
+    damage: list[CorruptionError] = []
     try:
         yield from _check_files(files)
     except (CorruptionError, FileNotFoundError):
-        damage = []
         for file in files:
             try:
                 yield from _check_files([file])
@@ -96,8 +93,7 @@ def check_archives(archives: Iterable[ListedArchive]) -> Steps[list[CorruptionEr
                 damage.append(missing(file.path, OLDER_TEXTS))
             except CorruptionError as error:
                 damage.append(error)
-        return damage
-    return []
+    return damage
 
 
 def _check_files(files: Sequence[ListedArchive]) -> Steps[None]:
@@ -140,16 +136,15 @@ def txn_prefix(log_id: str) -> str:
 def write_identity(identity: Identity) -> Steps[None]:
     """Store the identity of a session."""
     session, log_id, segment = identity
-    yield Write(
-        SESSION, [encode_line({"session": session, "log": log_id, "segment": segment}, 0)[0]]
-    )
+    line, _ = encode_line({"session": session, "log": log_id, "segment": segment}, 0)
+    yield Write(SESSION, [line])
 
 
 def read_identity() -> Steps[Identity | CorruptionError | None]:
     """Return the stored identity of a session: an error if it is damaged, None if it is missing."""
     try:
         data: bytes = yield Read(SESSION)
-        fields: Mapping[str, Any] = decode_line(data.removesuffix(b"\n"), 0)[0]
+        fields, _ = decode_line(data.removesuffix(b"\n"), 0)
     except (FileNotFoundError, NotADirectoryError):
         # Who lists the log is told of a file in place of a folder.
         return None
@@ -162,15 +157,6 @@ def read_identity() -> Steps[Identity | CorruptionError | None]:
             return Identity(session, log_id, segment)
     return CorruptionError(
         f"{SESSION!r} is no identity of a session; the next save writes it anew", file=SESSION
-    )
-
-
-def foreign(path: str) -> CorruptionError:
-    """Return the error for a file of another session, or of another state of this one."""
-    return CorruptionError(
-        f"{path!r} is a file of another session or another time; bring back the own one from a "
-        "copy",
-        file=path,
     )
 
 

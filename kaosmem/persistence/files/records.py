@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -117,14 +118,6 @@ def decode_record(
     return record, found
 
 
-def claimed_txn(line: bytes) -> str | None:
-    """Return the txn of a line that has a record's form, whatever its checksum, or None."""
-    try:
-        return record_of(parse_object(line)).txn
-    except CorruptionError:
-        return None
-
-
 def unknown_version(version: int) -> UnsupportedVersionError:
     """Return the error for a session in a newer version of the format."""
     return UnsupportedVersionError(
@@ -138,14 +131,13 @@ def record_of(fields: dict[str, Any]) -> Record:
     """Return the record that a line's fields are. Raises as `decode_record`."""
     stated: Iterable[Any] = map(fields.get, _STATED)
     record = Record(*stated)
-    if tuple(map(type, record[: len(_KINDS)])) != _KINDS or record.seq <= 0 or record.k < 0:
+    if tuple(map(type, record)) != _KINDS or record.seq <= 0 or record.k < 0:
         raise CorruptionError("a record's field is missing or of the wrong type")
     if len(fields) == len(_FIELDS):
         return record
-    _, *names = (
-        fields  # the first is the checksum, whose name may be damaged in a line that is rescued
-    )
-    unknown_fields = {*names} - _FIELDS
+    # The first one is the checksum, whose name may be damaged in a line that is rescued.
+    _, *names = fields
+    unknown_fields = set(names) - _FIELDS
     if not unknown_fields:
         return record
     unknown = ", ".join(map(shown, sorted(unknown_fields)[:5]))
@@ -260,7 +252,9 @@ def read_tail(
     if end is not None:
         head = Head(*end, tuple(txns), head.log_id or records[0].txn)
     del records[committed:]
-    return Tail(records, head, torn=b"" if fault else data[head.size - start :], fault=fault)
+    if fault:
+        return Tail(records, head, fault=fault)
+    return Tail(records, head, data[head.size - start :])
 
 
 def is_torn(
@@ -282,16 +276,21 @@ def is_torn(
         commit_start: Byte of the segment at which the commit of the line begins.
     """
     txns = {record.txn for record in unfinished}
-    txns.update(txn for other in after if (txn := claimed_txn(other)) is not None)
+    for other in after:
+        with suppress(CorruptionError):  # a line that has not the form of a record
+            txns.add(record_of(parse_object(other)).txn)
     if len(txns) > 1:
         return False
     if unfinished and after[-1] and len(after) < unfinished[-1].k:
         return True
-    holes = [(start + hole.start(), start + hole.end()) for hole in _NULS.finditer(line)]
-    return bool(holes) and not any(
-        (begin != commit_start and begin % _SECTOR_BYTES) or end % _SECTOR_BYTES
-        for begin, end in holes
-    )
+    has_hole = False
+    for hole in _NULS.finditer(line):
+        begin = start + hole.start()
+        end = start + hole.end()
+        if (begin != commit_start and begin % _SECTOR_BYTES) or end % _SECTOR_BYTES:
+            return False
+        has_hole = True
+    return has_hole
 
 
 def torn_tail(

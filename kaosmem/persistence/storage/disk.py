@@ -64,13 +64,12 @@ class Disk:
     ) -> bytes:
         """Return a file's bytes from `start` on, `size` of them or all."""
         if size is None:
-            size = os.fstat(descriptor).st_size - start
+            size = max(0, os.fstat(descriptor).st_size - start)
         os.lseek(descriptor, start, os.SEEK_SET)
         chunks = []
-        left = size
-        while left > 0 and (chunk := os.read(descriptor, min(left, _CHUNK_BYTES))):
+        while chunk := os.read(descriptor, min(size, _CHUNK_BYTES)):
             chunks.append(chunk)
-            left -= len(chunk)
+            size -= len(chunk)
         return b"".join(chunks)
 
     def write(
@@ -138,12 +137,13 @@ class Disk:
 
     def sync_folder(self, path: str) -> None:
         """Make durable which files are in a folder, under which names."""
-        if sys.platform != "win32":  # where a folder cannot be opened
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        if sys.platform == "win32":  # where a folder cannot be opened
+            return
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def replace(self, old: str, new: str) -> None:
         """Move a file to another path and replace the file there."""
@@ -232,6 +232,7 @@ def _waited_for(descriptor: int) -> Future[LeaveLine]:
 
 
 def _leave(descriptor: int) -> None:
+    """Let go of a lock and of its descriptor."""
     _unlock(descriptor)  # a forked process may have the descriptor, too
     os.close(descriptor)
 

@@ -14,12 +14,13 @@ from collections.abc import Hashable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 from kaosmem.errors import ConflictError, CorruptionError
-from kaosmem.persistence.layout import LOCK, LOG, OWN, SESSION, SNAP
+from kaosmem.persistence.layout import LOCK, LOG, SESSION, SNAP, foreign_name
 from kaosmem.persistence.steps import (
     Append,
     Create,
@@ -80,14 +81,9 @@ class LocalStorage:
             case List(folder):
                 return self._list(folder)
             case Read(path, start):
-                return self._read(self._path(path), ((start, None),))[0]
+                return self._read_parts(((path, start, None),))[0]
             case ReadParts(parts):
-                files = groupby(parts, lambda part: part[0])
-                return [
-                    data
-                    for path, each in files
-                    for data in self._read(self._path(path), [p[1:] for p in each])
-                ]
+                return self._read_parts(parts)
             case Lock(create):
                 return self._lock(create)
             case Append(path, size, data, since, last):
@@ -99,7 +95,8 @@ class LocalStorage:
             case Sweep(folder):
                 return self._sweep_all(self._path(folder))
             case Write(path, chunks):
-                return self._write(self._path(path), chunks)
+                whole = self._path(path)
+                return self._publish(whole, self._draft(whole, chunks))
             case Draft(path, chunks):
                 return self._draft(self._path(path), chunks)
             case Publish(path, draft):
@@ -149,7 +146,7 @@ class LocalStorage:
         for name, size in sizes:
             parts.append((f"{folder}/{name}", max(0, size - _END_BYTES), _END_BYTES))
         try:
-            ends = tuple(map(crc32, self.perform(ReadParts(tuple(parts)))))
+            ends = tuple(map(crc32, self._read_parts(parts)))
         except (FileNotFoundError, CorruptionError):  # who reads the session is told
             ends = ()
         return tuple(sizes), ends
@@ -165,10 +162,10 @@ class LocalStorage:
     def foreign(self) -> str | None:
         """Return the name of a file in the session's folder that is not kaosmem's, or None."""
         try:
-            names = sorted(self._disk.list(self._folder))
+            names = self._disk.list(self._folder)
         except FileNotFoundError:
             return None
-        return next((name for name in names if name not in OWN and not name.startswith(".")), None)
+        return foreign_name(names)
 
     def delete(self) -> None:
         """Delete the session: renamed out of view first, so that no reader sees a part of it.
@@ -206,9 +203,17 @@ class LocalStorage:
         except NotADirectoryError:
             raise irregular(path) from None
 
-    def _read(self, path: str, parts: Iterable[tuple[int, int | None]]) -> list[bytes]:
-        with self._opened(path, os.O_RDONLY) as descriptor:
-            return [self._disk.read(descriptor, start, size) for start, size in parts]
+    def _read_parts(self, parts: Iterable[tuple[str, int, int | None]]) -> list[bytes]:
+        """Return parts of files, of each its path, its first byte and its size, None for the rest.
+
+        Parts of one file that follow each other are read together.
+        """
+        found = []
+        for path, each in groupby(parts, itemgetter(0)):
+            with self._opened(self._path(path), os.O_RDONLY) as descriptor:
+                for _, start, size in each:
+                    found.append(self._disk.read(descriptor, start, size))
+        return found
 
     def _append(
         self,
@@ -297,9 +302,6 @@ class LocalStorage:
             return last
         return None
 
-    def _write(self, path: str, chunks: Iterable[bytes]) -> None:
-        self._publish(path, self._draft(path, chunks))
-
     def _draft(self, path: str, chunks: Iterable[bytes]) -> str:
         """Write a file under a name of its own beside the path, and return that."""
         folder, _, name = path.rpartition("/")
@@ -363,10 +365,11 @@ class LocalStorage:
         """Delete the half-written files of a killed writer."""
         now = time.time()
         for name in self._disk.list(folder):
+            path = f"{folder}/{name}"
             if name.startswith(".") and name.endswith(".tmp"):
                 with suppress(FileNotFoundError):
-                    if self._disk.age_s(f"{folder}/{name}", now) > min_age_s:
-                        self._disk.unlink(f"{folder}/{name}")
+                    if self._disk.age_s(path, now) > min_age_s:
+                        self._disk.unlink(path)
 
     def _truncate(self, path: str, size: int) -> None:
         # Until the next commit: killed before the sync, the torn bytes may come back.
@@ -499,8 +502,11 @@ def holds_session(folder: Path) -> bool:
     """Return whether a session is in a folder, and not only the files of others."""
     if (folder / SESSION).exists():
         return True
-    kinds = (folder / LOG, folder / SNAP)
-    return any(kind.is_dir() and any(kind.iterdir()) for kind in kinds)
+    for name in (LOG, SNAP):
+        files = folder / name
+        if files.is_dir() and any(files.iterdir()):
+            return True
+    return False
 
 
 def _gathered(chunks: Iterable[bytes]) -> Iterable[bytes]:

@@ -10,13 +10,15 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
+from fsspec import AbstractFileSystem
+from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from kaosmem.errors import DurabilityError, KaosmemError
-from kaosmem.persistence.layout import FOLDERS, LOG, OWN, SESSION
+from kaosmem.persistence.layout import FOLDERS, LOG, SESSION, foreign_name
 from kaosmem.persistence.steps import (
     Append,
     Create,
@@ -36,10 +38,6 @@ from kaosmem.persistence.steps import (
     Truncate,
     Write,
 )
-
-if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem
-
 
 RETENTION_S = 24 * 3600.0
 """The time for which an unneeded file stays.
@@ -76,13 +74,12 @@ class ObjectStorage:
         prefix: str,
         *,
         single_writer: bool = False,
-        retention_s: float = RETENTION_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._filesystem = filesystem
         self._prefix = prefix
         self._single_writer = single_writer
-        self._retention_s = retention_s
+
         self._clock = clock
         self._in_memory = isinstance(inner_filesystem(filesystem)[0], MemoryFileSystem)
 
@@ -145,17 +142,15 @@ class ObjectStorage:
 
     def state(self, folder: str) -> Hashable:
         """Return a value that changes with the sizes and the stamps of a folder's files."""
-        entries = _entries(self._filesystem, f"{self._prefix}/{folder}")
         found = []
-        for name, info in entries:
-            stamp = next((str(info[key]) for key in _STAMPS if info.get(key)), "")
-            found.append((name, info.get("size"), stamp))
+        for name, info in _entries(self._filesystem, f"{self._prefix}/{folder}"):
+            stamp = next(filter(None, map(info.get, _STAMPS)), "")
+            found.append((name, info.get("size"), str(stamp)))
         return tuple(sorted(found))
 
     def foreign(self) -> str | None:
         """Return the name of something under the prefix that kaosmem did not put there, or None."""
-        names = sorted(name for name, _ in _entries(self._filesystem, self._prefix))
-        return next((name for name in names if name not in OWN and not name.startswith(".")), None)
+        return foreign_name(name for name, _ in _entries(self._filesystem, self._prefix))
 
     def keeps_versions(self) -> bool | None:
         """Return whether the bucket has or had versioning.
@@ -204,19 +199,22 @@ class ObjectStorage:
         """
         # As long as something is there: writers who do not know of it go on storing.
         for _ in range(_TRIES):
-            paths = [
-                f"{folder}/{name}" for folder in FOLDERS for name in sorted(self.sizes(folder))
-            ]
+            paths = []
+            for folder in FOLDERS:
+                paths += [f"{folder}/{name}" for name in sorted(self.sizes(folder))]
             for path in paths:
-                with _as_durability_error(path), suppress(FileNotFoundError):
-                    self._filesystem.rm_file(f"{self._prefix}/{path}")
+                self._remove(path)
             if not paths:
                 break
         # Last: what is left until then is no session.
-        with _as_durability_error(SESSION), suppress(FileNotFoundError):
-            self._filesystem.rm_file(f"{self._prefix}/{SESSION}")
+        self._remove(SESSION)
         with _as_durability_error(self._prefix), suppress(FileNotFoundError):
             self._filesystem.rm(self._prefix, recursive=True)  # folders, where there are any
+
+    def _remove(self, path: str) -> None:
+        """Delete a file if it is there. Raises DurabilityError."""
+        with _as_durability_error(path), suppress(FileNotFoundError):
+            self._filesystem.rm_file(f"{self._prefix}/{path}")
 
     def _read(
         self,
@@ -281,11 +279,12 @@ class ObjectStorage:
             if pause_s:  # a pause of 0 s lets another process run first
                 time.sleep(pause_s)
             try:
-                return self._put_if_absent(path, data)
+                self._put_if_absent(path, data)
+                return
             except Exception as error:
                 failure = error
                 if self._is_stored(path, data):
-                    return None
+                    return
         raise DurabilityError(f"{path!r} could not be stored: {failure}; save again") from failure
 
     def _is_stored(self, path: str, data: bytes) -> bool:
@@ -304,12 +303,14 @@ class ObjectStorage:
         raise TakenError(path)
 
     def _put_if_absent(self, path: str, data: bytes) -> None:
+        """Store a file. Raises an error of the filesystem if its name is taken."""
         if not (self._single_writer or self._in_memory):
-            return self._put(path, data, mode="create")
+            self._put(path, data, mode="create")
+            return
         with _creating:
             if self._filesystem.isfile(f"{self._prefix}/{path}"):
                 raise FileExistsError(path)
-            return self._put(path, data)
+            self._put(path, data)
 
     def _put(
         self,
@@ -328,7 +329,7 @@ class ObjectStorage:
 
     def _delete(self, path: str, *, at_once: bool) -> None:
         with suppress(FileNotFoundError):  # gone already
-            if at_once or self._age_s(path) >= self._retention_s:
+            if at_once or self._age_s(path) >= RETENTION_S:
                 self._filesystem.rm_file(f"{self._prefix}/{path}")
 
     def _age_s(self, path: str) -> float:
@@ -377,18 +378,21 @@ def list_prefixes(filesystem: AbstractFileSystem, prefix: str) -> list[str]:
     above = len(_parts(prefix))
     below = [_parts(path)[above:] for path in paths]
     filled = {parts[0] for parts in below if len(parts) > 1}
-    # A filesystem may pass over a folder that it fails to list, so the rest is looked at.
-    return sorted(
-        name for name in folders if name in filled or _holds_object(filesystem, f"{prefix}/{name}")
-    )
+    for name in folders:
+        # A filesystem may pass over a folder that it fails to list, so the rest is looked at.
+        if name not in filled and _holds_object(filesystem, f"{prefix}/{name}"):
+            filled.add(name)
+    return sorted(filled.intersection(folders))
 
 
 def _holds_object(filesystem: AbstractFileSystem, folder: str) -> bool:
     """Return whether there is an object in a folder, or in a folder inside it."""
-    entries = list(_entries(filesystem, folder))
-    if any(info["type"] != "directory" for _, info in entries):
-        return True
-    return any(_holds_object(filesystem, f"{folder}/{name}") for name, _ in entries)
+    folders = []
+    for name, info in _entries(filesystem, folder):
+        if info["type"] != "directory":
+            return True
+        folders.append(f"{folder}/{name}")
+    return any(_holds_object(filesystem, each) for each in folders)
 
 
 def _parts(path: str) -> list[str]:
@@ -414,11 +418,12 @@ def inner_filesystem(
     filesystem: AbstractFileSystem, path: str = ""
 ) -> tuple[AbstractFileSystem, str]:
     """Return the filesystem of which others show a folder, and a path in it."""
-    from fsspec.implementations.dirfs import DirFileSystem
-
     while isinstance(filesystem, DirFileSystem):
         above = filesystem.path
-        path = f"{above.rstrip('/')}/{path}" if above and path else above or path
+        if above and path:
+            path = f"{above.rstrip('/')}/{path}"
+        else:
+            path = above or path
         filesystem = filesystem.fs
     return filesystem, path
 
@@ -437,8 +442,6 @@ def _is_overridden(filesystem: AbstractFileSystem) -> bool:
 
     The way of fsspec looks first and then overwrites.
     """
-    from fsspec import AbstractFileSystem
-
     filesystem, _ = inner_filesystem(filesystem)
     return filesystem.async_impl or type(filesystem).pipe_file is not AbstractFileSystem.pipe_file
 

@@ -80,11 +80,9 @@ def open_storage(
     single_writer: bool = False,
 ) -> Storage:
     """Return the storage of a session. Raises InvalidNameError before any I/O."""
-    names = (
-        path_of(check_name(namespace, "namespace")),
-        path_of(check_name(session_id, "session id")),
-    )
-    return folder_storage(location, *names, single_writer=single_writer)
+    parent = path_of(check_name(namespace, "namespace"))
+    name = path_of(check_name(session_id, "session id"))
+    return folder_storage(location, parent, name, single_writer=single_writer)
 
 
 def folder_storage(
@@ -103,9 +101,8 @@ def folder_storage(
     from kaosmem.persistence.storage.objects import ObjectStorage
 
     filesystem, path = root
-    return ObjectStorage(
-        filesystem, "/".join(filter(None, (path, parent, name))), single_writer=single_writer
-    )
+    prefix = "/".join(filter(None, (path, parent, name)))
+    return ObjectStorage(filesystem, prefix, single_writer=single_writer)
 
 
 def session_folders(location: Location, namespace: str) -> list[str]:
@@ -141,8 +138,9 @@ def stored_files(storage: Storage) -> set[str]:
     paths: set[str] = set()
     with as_durability_error("listing the files"):
         for folder in FOLDERS:
-            sizes = storage.sizes(folder)
-            paths.update(f"{folder}/{name}" for name, size in sizes.items() if size)
+            for name, size in storage.sizes(folder).items():
+                if size:
+                    paths.add(f"{folder}/{name}")
     return paths
 
 
@@ -183,7 +181,9 @@ def filesystem_of(location: Location) -> AbstractFileSystem:
     from fsspec.implementations.local import LocalFileSystem
 
     root = _root(location)
-    filesystem, path = (LocalFileSystem(), str(root)) if isinstance(root, Path) else root
+    if isinstance(root, Path):
+        return DirFileSystem(path=str(root), fs=LocalFileSystem())
+    filesystem, path = root
     return DirFileSystem(path=path, fs=filesystem)
 
 
@@ -367,11 +367,9 @@ def stored_sessions(location: Location, namespace: str = "default") -> list[Stor
 
     Raises InvalidNameError, DurabilityError.
     """
-    found = [
-        _stored(location, namespace, session_id)
-        for session_id in list_sessions(location, namespace)
-    ]
     earliest = datetime.min.replace(tzinfo=UTC)
+    session_ids = list_sessions(location, namespace)
+    found = [_stored(location, namespace, session_id) for session_id in session_ids]
     return sorted(found, key=lambda session: session.saved or earliest, reverse=True)
 
 
@@ -380,21 +378,30 @@ def _stored(
     namespace: str,
     session_id: str,
 ) -> StoredSession:
+    """Return a session as its files show it."""
     filesystem = filesystem_of(location)
+    folder = f"{path_of(namespace)}/{path_of(session_id)}"
     with as_durability_error("listing the sessions"):
-        files: Mapping[str, Mapping[str, Any]] = filesystem.find(
-            f"{path_of(namespace)}/{path_of(session_id)}", detail=True
-        )
-    log = [info for path, info in files.items() if f"/{LOG}/" in f"/{path}"]
-    size = sum(info.get("size") or 0 for info in files.values())
+        files: Mapping[str, Mapping[str, Any]] = filesystem.find(folder, detail=True)
+    log = []
+    size = 0
+    for path, info in files.items():
+        size += info.get("size") or 0
+        if LOG in path.split("/")[:-1]:
+            log.append(info)
     return StoredSession(session_id, size, _last_change(log or files.values()))
 
 
 def _last_change(files: Iterable[Mapping[str, Any]]) -> datetime | None:
+    """Return the time of the last change of some files, None if the filesystem does not tell."""
     from kaosmem.persistence.storage.objects import as_time
 
-    times = (next((info[name] for name in _TIMES if info.get(name)), None) for info in files)
-    return max((as_time(time) for time in times if time is not None), default=None)
+    times = []
+    for info in files:
+        stated = list(filter(None, map(info.get, _TIMES)))
+        if stated:
+            times.append(as_time(stated[0]))
+    return max(times, default=None)
 
 
 def delete_session(

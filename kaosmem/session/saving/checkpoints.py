@@ -138,7 +138,9 @@ class Checkpoints:
         """
         if self._log.seq == 0:
             return
-        before = None if self._writing is None or self._writing.done() else self._writing
+        before = self._writing
+        if before is not None and before.done():
+            before = None
         moments: dict[Section, Moment] = {}
         for section in self._session.sections.values():
             moment = section.index.to_store
@@ -203,6 +205,7 @@ class Checkpoints:
         moment: Moment,
         at: LogEnd,
     ) -> bool:
+        """Store the index of a section as it was at a moment, and return whether it is stored."""
         dump = section.index.dump(moment)
         if dump is None:
             return False

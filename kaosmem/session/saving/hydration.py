@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from kaosmem.errors import (
-    CorruptionError,
-    InvalidArgumentError,
-    UnsupportedVersionError,
-)
+from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
 from kaosmem.persistence.files.items import decoded_entries
-from kaosmem.persistence.files.records import FORMAT_VERSION, Record, unknown_version
+from kaosmem.persistence.files.records import FORMAT_VERSION, unknown_version
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
 from kaosmem.retrieval.ranker import Ranker
@@ -28,12 +24,11 @@ from kaosmem.sections.operations import (
     SectionOperation,
     TraceTurn,
     WindowTurn,
-    parse_operation,
 )
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import MAX_SECTIONS, WAITING, SectionSpec
 from kaosmem.sections.substitution import Forgotten
-from kaosmem.session.saving.salvaging import NONSENSE, intact_state, repeat_intact
+from kaosmem.session.saving.salvaging import NONSENSE, intact_state, operation_of, repeat_intact
 from kaosmem.session.windows import Windows
 from kaosmem.tokens import count_content, get_counter
 from kaosmem.tokens.counters import TokenCounter
@@ -77,7 +72,9 @@ def stored_specs(recovered: Recovered) -> list[SectionSpec]:
     default = {spec.name: spec for spec in DEFAULT_SECTIONS}
     specs = []
     for name, stored in described.items():
-        ranker = default[name].ranker if name in default else None
+        ranker = None
+        if name in default:
+            ranker = default[name].ranker
         specs.append(SectionSpec.from_dict(stored, ranker=ranker))
     for name in sorted(found - described.keys() - {""}):
         hidden = SectionSpec.from_dict({**DORMANT, "eviction": "none", "name": name})
@@ -95,8 +92,10 @@ def stored_counter(recovered: Recovered) -> TokenCounter:
 
 def _descriptions(recovered: Recovered) -> list[Mapping[str, Any]]:
     """Return the stored descriptions of a session, oldest first."""
-    found: list[Mapping[str, Any]] = [recovered.header] if recovered.header else []
-    found += (record.data for record in recovered.records if record.op == Describe.op)
+    found: list[Mapping[str, Any]] = []
+    if recovered.header:
+        found.append(recovered.header)
+    found += [record.data for record in recovered.records if record.op == Describe.op]
     return found
 
 
@@ -167,7 +166,11 @@ def _hydrate(
         recovered.items[:] = decoded_entries(recovered.items)
         described = {spec.name: spec.to_dict() for spec in stored_specs(recovered)}
         counters = counters or {"another counter"}
-    check_section_count(known.keys() | described.keys())
+    if len(known.keys() | described.keys()) > MAX_SECTIONS:
+        raise CorruptionError(
+            f"the session's records describe more than {MAX_SECTIONS} sections, which no session "
+            "has; bring it back from a copy"
+        )
     unknown = {
         name: SectionSpec.from_dict({**stored, **DORMANT})
         for name, stored in described.items()
@@ -255,16 +258,6 @@ def _restored(
     return sections
 
 
-def check_section_count(names: Collection[str]) -> None:
-    """Raise CorruptionError for more sections than a session may have."""
-    if len(names) > MAX_SECTIONS:
-        raise CorruptionError(
-            f"the session's records describe more than {MAX_SECTIONS} sections, which no session "
-            "has; "
-            "bring it back from a copy"
-        )
-
-
 def notices_of(
     sections: Mapping[str, Section],
     unknown: Iterable[str],
@@ -275,26 +268,25 @@ def notices_of(
     A section may have no spec any more, a smaller budget, or another policy than the one of its
     own.
     """
-    unnamed = [
+    notices = [
         f"section {name!r} is stored but no spec names it: its {len(sections[name])} items are "
         "kept, not shown"
         for name in unknown
         if name != WAITING.name
     ]
-    stored = {name: spec.get("eviction", "none") for name, spec in described.items()}
-    now = {name: section.spec.policy.name for name, section in sections.items()}
-    shrunk = []
     for name, spec in described.items():
         notice = _shrunk_notice(sections[name], spec.get("budget"))
         if notice:
-            shrunk.append(notice)
-    return [*unnamed, *shrunk] + [
-        f"section {name!r} was stored with the eviction policy {policy!r} and now has "
-        f"{now[name]!r}; "
-        "give the policy with its spec to evict as before"
-        for name, policy in stored.items()
-        if policy not in (*POLICIES, now[name])
-    ]
+            notices.append(notice)
+    for name, spec in described.items():
+        policy = spec.get("eviction", "none")
+        now = sections[name].spec.policy.name
+        if policy not in (*POLICIES, now):
+            notices.append(
+                f"section {name!r} was stored with the eviction policy {policy!r} and now has "
+                f"{now!r}; give the policy with its spec to evict as before"
+            )
+    return notices
 
 
 def _shrunk_notice(section: Section, stored: JSONValue) -> str:
@@ -307,11 +299,6 @@ def _shrunk_notice(section: Section, stored: JSONValue) -> str:
     if section.used > budget:
         notice += f", and it holds {section.used:,}; raise the budget, or the next item evicts some"
     return notice
-
-
-def operation_of(record: Record) -> Operation:
-    """Return the operation of a record. Raises as `parse_operation`."""
-    return parse_operation(record.section, record.op, record.data)
 
 
 def keep_indexes(
@@ -334,6 +321,7 @@ def _stored_index(
     counter: str,
     ranker: str,
 ) -> StoredIndex | None:
+    """Return the stored index of a section by a ranker, None without one of the same counter."""
     match log.index(section, ranker):
         case {"updates": int(updates), "counter": str(of)}, memoryview() as data if of == counter:
             return StoredIndex(updates, data)

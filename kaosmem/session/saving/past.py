@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import (
-    Container,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -78,6 +73,7 @@ class Past:
         return await asyncio.to_thread(read)
 
     async def _counted_by_section(self) -> dict[str, list[Archived]]:
+        """Return the archived versions of all files with today's tokens, by section."""
         return await asyncio.to_thread(lambda: by_section(self._counted(self.stored())))
 
     def _versions(self, entries: Iterable[Entry], left_out: Container[str]) -> Iterator[Archived]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from kaosmem.display import listed
 from kaosmem.errors import (
@@ -35,15 +35,16 @@ from kaosmem.sections.operations import (
 )
 from kaosmem.sections.section import Section
 from kaosmem.sections.substitution import Forgotten, derived_from
-from kaosmem.session.saving.hydration import Hydrated, operation_of
+from kaosmem.session.saving.hydration import Hydrated
+from kaosmem.session.saving.salvaging import operation_of
 from kaosmem.types import JSONObject
 from kaosmem.types.content import ThinkingBlock
+from kaosmem.types.items import Item
 
 _SHOWN_CLASHES = 3
 
 
-@dataclass(frozen=True)
-class Theirs:
+class Theirs(NamedTuple):
     """The changes that other writers have committed since a session was read.
 
     Attributes:
@@ -59,16 +60,17 @@ class Theirs:
     @classmethod
     def read(cls, log_changes: LogChanges, rehydrate: Callable[[Recovered], Hydrated]) -> Theirs:
         """Return the changes that a log told, and the session if the log was read as a whole."""
-        operations = [*map(operation_of, log_changes.records or ())]
+        stored = None
+        if log_changes.is_whole:
+            stored = rehydrate(log_changes.recovered)
+        if log_changes.records is None:
+            return cls((), None, stored)
+        operations = list(map(operation_of, log_changes.records))
         touched: set[str] = set()
         for each in operations:
             if isinstance(each, SectionOperation):
                 touched.update(each.touched)
-        return cls(
-            operations,
-            None if log_changes.records is None else touched,
-            rehydrate(log_changes.recovered) if log_changes.is_whole else None,
-        )
+        return cls(operations, touched, stored)
 
     @property
     def descriptions(self) -> list[JSONObject]:
@@ -78,17 +80,20 @@ class Theirs:
     @property
     def erased(self) -> set[str]:
         """The ids of the items that others forgot."""
-        tombstones = [each for each in self.operations if isinstance(each, Forget)]
-        return {item_id for each in tombstones for item_id in each.ids}
+        erased: set[str] = set()
+        for each in self.operations:
+            if isinstance(each, Forget):
+                erased.update(each.ids)
+        return erased
 
     @property
     def forgotten(self) -> Forgotten:
         """The ids of forgotten items, of all if the session was read."""
+        if self.stored is not None:
+            return self.stored.forgotten
         forgotten = Forgotten()
         forgotten.add(self.erased)
-        if self.stored is None:
-            return forgotten
-        return self.stored.forgotten
+        return forgotten
 
 
 def rebase(
@@ -134,8 +139,10 @@ def rebase(
         elif section.spec.persistence != "none":
             shared = 0
             if touched is not None and name not in with_gaps:
-                added = sum(change.section == name and isinstance(change, Add) for change in told)
-                shared = sections[name].held.taken - added
+                shared = sections[name].held.taken
+                for change in told:
+                    if isinstance(change, Add) and change.section == name:
+                        shared -= 1
             sections[name].take_over(section, shared=shared)
     return kept
 
@@ -143,14 +150,15 @@ def rebase(
 def forget_derived(sections: Mapping[str, Section], forgotten: Container[str]) -> None:
     """Erase items derived from forgotten ones, in sections that no file holds."""
     unstored = [section for section in sections.values() if section.spec.persistence == "none"]
-    items = [item for section in unstored for item in section]
-    items += (version.item for section in unstored for version in section.archive.in_memory())
-    gone = {
-        source
-        for item in items
-        for source in item.sources
-        if source in forgotten and not any(source in section for section in sections.values())
-    }
+    items: list[Item] = []
+    for section in unstored:
+        items += section
+        items += [version.item for version in section.archive.in_memory()]
+    gone = set()
+    for item in items:
+        for source in item.sources:
+            if source in forgotten and not any(source in each for each in sections.values()):
+                gone.add(source)
     if gone:
         derived = derived_from(gone, items)
         for section in unstored:
@@ -171,10 +179,9 @@ def _not_formed_twice(
     kept: list[SectionOperation] = []
     for change in ours:
         theirs = stored.get(change.section)
-        is_late = False
-        if isinstance(change, Form) and theirs is not None:
-            is_late = theirs.ledger.marks[change.mark] > change.since
-        if isinstance(change, Form) and is_late:
+        if not isinstance(change, Form) or theirs is None:
+            kept.append(change)
+        elif theirs.ledger.marks[change.mark] > change.since:
             given_up.update(change.items)
         else:
             kept.append(change)
@@ -238,6 +245,7 @@ def _repeat(
 
 
 def _told(change: Remove) -> datetime | None:
+    """Return when the session was told of a removal, None if the change does not say."""
     if change.ended is None:
         return None
     return change.ended[1]
@@ -290,10 +298,10 @@ def _check_clashes(ours: Sequence[SectionOperation], touched: Container[str] | N
             "others have committed so much since the session was read that the log no longer tells "
             "what; open it again and repeat the change"
         )
-    clashing = [item_id for item_id in (*rewritten, *added) if item_id in (touched or ())]
+    clashing = [item_id for item_id in rewritten + added if item_id in (touched or ())]
     if clashing:
         raise ConflictError(
-            f"another writer has changed {listed([*map(shown, clashing)], _SHOWN_CLASHES)} too, so "
+            f"another writer has changed {listed(list(map(shown, clashing)), _SHOWN_CLASHES)} too, so "
             "nothing was written; open the session again and repeat the change"
         )
 

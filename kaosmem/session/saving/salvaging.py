@@ -38,6 +38,11 @@ NONSENSE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _NO_STATE: JSONObject = {"updates": 0, "archived": 0, "evicted": 0}
 
 
+def operation_of(record: Record) -> Operation:
+    """Return the operation of a record. Raises as `parse_operation`."""
+    return parse_operation(record.section, record.op, record.data)
+
+
 def intact_state(state: Mapping[str, Any] | None, entries: Sequence[dict[str, Any]]) -> JSONDict:
     """Return the state of a section that may have lost items. Put its units in order.
 
@@ -46,17 +51,18 @@ def intact_state(state: Mapping[str, Any] | None, entries: Sequence[dict[str, An
         entries: The items that are left.
     """
     known = state or _NO_STATE
+    taken = known.get("taken", 0)
+    clock = known.get("clock", 0)
     positions = {entry["position"] for entry in entries}
     for entry in entries:
+        taken = max(taken, entry["position"] + 1)
+        clock = max(clock, entry.get("last_use", 0))
         if entry.get("unit") not in positions:  # the first item of its unit is lost
             entry.pop("unit", None)
     asking = known.get("asking")
-    return {
-        **known,
-        "taken": max([known.get("taken", 0), *(position + 1 for position in positions)]),
-        "clock": max([known.get("clock", 0), *(entry.get("last_use", 0) for entry in entries)]),
-        "asking": asking if asking in positions else None,
-    }
+    if asking not in positions:
+        asking = None
+    return {**known, "taken": taken, "clock": clock, "asking": asking}
 
 
 def repeat_intact(
@@ -76,7 +82,7 @@ def repeat_intact(
         UnsupportedVersionError: If the operation is not known.
     """
     try:
-        operation = parse_operation(record.section, record.op, record.data)
+        operation = operation_of(record)
         if isinstance(operation, SectionOperation):
             _repeat(sections[record.section], operation)
     except UnsupportedVersionError:
@@ -121,6 +127,7 @@ def _repeat(section: Section, operation: SectionOperation) -> None:
 
 
 def _live(section: Section, item_ids: Iterable[str]) -> list[str]:
+    """Return the ids of live items among some ids."""
     return [item_id for item_id in item_ids if item_id in section]
 
 

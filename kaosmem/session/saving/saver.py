@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import (
-    Callable,
-    Collection,
-    Coroutine,
-    Hashable,
-    Iterable,
-    Mapping,
-    Sequence,
-)
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
@@ -110,9 +101,8 @@ class Saver:
         self.trace = hydrated.trace
         self._description: JSONObject = hydrated.description
         self._unsaved: list[Operation] = []  # of sections that have no journal of it any more
-        self._batch: list[
-            Operation
-        ] = []  # being committed, or failed and to be tried again as it is
+        # Being committed, or failed and to be tried again as it is.
+        self._batch: list[Operation] = []
         self._to_forget: set[str] = set()  # until the log says so
         self._ids_in_batch: set[str] = set()  # of these, what the batch says
         self.unpurged = hydrated.unpurged
@@ -167,7 +157,7 @@ class Saver:
 
     def number_unsaved(self, section: str) -> int:
         """Return the number of added items of a section that the log does not have yet."""
-        waiting = [*self._batch, *self._unsaved, *self._sections[section].journal]
+        waiting = chain(self._batch, self._unsaved, self._sections[section].journal)
         return sum(isinstance(each, Add) and each.section == section for each in waiting)
 
     async def close(self) -> None:
@@ -211,9 +201,10 @@ class Saver:
         await self._commit_batch()
 
     async def _commit_batch(self) -> None:
-        async with (
-            in_line(self._place, self._log.storage.line_up) if self._batch else nullcontext()
-        ):
+        """Commit the batch, after the commits of others."""
+        if not self._batch:
+            return
+        async with in_line(self._place, self._log.storage.line_up):
             while self._batch:
                 self._count_try()
                 try:
@@ -226,6 +217,7 @@ class Saver:
                     self._settle()
 
     def _count_try(self) -> None:
+        """Count a try to save. Raises ConflictError after too many."""
         self._tries += 1
         if self._tries > MAX_TRIES:
             raise ConflictError(
@@ -253,8 +245,8 @@ class Saver:
         for each in self._batch:
             if isinstance(each, TraceTurn):
                 self.trace.apply(each.data)
-        if any(isinstance(each, Forget) for each in self._batch):
-            self._to_forget -= self._ids_in_batch  # others may have been asked for meanwhile
+            elif isinstance(each, Forget):
+                self._to_forget -= self._ids_in_batch  # others may have been asked for meanwhile
         self._batch = []
 
     @property
@@ -292,7 +284,7 @@ class Saver:
         ours = self._taken_out()
         if discard:
             ours = []
-            theirs = replace(theirs, touched=None)  # what is shared cannot be told from the dropped
+            theirs = theirs._replace(touched=None)  # what is shared cannot be told from the dropped
         changes = [each for each in ours if isinstance(each, SectionOperation)]
         self._unsaved = rebase(self._sections, changes, theirs, read)
         self._follow_windows(ours, theirs)
@@ -327,10 +319,11 @@ class Saver:
         by_others = {
             each.section for each in theirs.operations if not isinstance(each, Use | Credit)
         }
+        stored = theirs.stored
         self.windows.follow(
             [each.data for each in ours if isinstance(each, WindowTurn)],
             [each.data for each in theirs.operations if isinstance(each, WindowTurn)],
-            None if theirs.stored is None else theirs.stored.windows,
+            None if stored is None else stored.windows,
             forgotten=theirs.forgotten,
             is_history_changed=theirs.touched is None or not histories.isdisjoint(by_others),
             has_replies=any(each.section in histories and is_reply(each) for each in ours),
@@ -338,10 +331,12 @@ class Saver:
 
     def _is_foreign(self, theirs: Theirs) -> bool:
         """Return whether others open the session with more sections or another counter."""
+        own = self._counter.name
         descriptions = [self._description, *theirs.descriptions]
-        counters = {each["counter"] for each in descriptions if "counter" in each}
-        unknown = [each["sections"].keys() - self._sections for each in theirs.descriptions]
-        return any(unknown) or not counters <= {self._counter.name}
+        for each in theirs.descriptions:
+            if each["sections"].keys() - self._sections:
+                return True
+        return any(each.get("counter", own) != own for each in descriptions)
 
     def _both(self, theirs: Theirs) -> set[str]:
         """Return the names of sections with changes of others and unsaved ones here."""
@@ -351,7 +346,10 @@ class Saver:
     def _with_unsaved(self) -> set[str]:
         """Return the names of sections with unsaved changes."""
         unsaved = {each.section for each in (*self._batch, *self._unsaved)}
-        return unsaved | {name for name, section in self._sections.items() if section.journal}
+        for name, section in self._sections.items():
+            if section.journal:
+                unsaved.add(name)
+        return unsaved
 
     def _take_in(self, theirs: Theirs) -> None:
         """Note the changes of others to the session as a whole."""
@@ -427,7 +425,7 @@ class Saver:
         items += [version.item for version in chain.from_iterable(archived.values())]
 
         def find() -> list[Item]:
-            known = [*map(decoded, items)]
+            known = list(map(decoded, items))
             derived = derived_from(item_ids, known)
             return [item for item in known if item.id in derived]
 

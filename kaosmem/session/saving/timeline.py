@@ -7,8 +7,10 @@ session knows an item since it was added: known time. Evictions and compactions 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
+from operator import attrgetter
+from typing import NamedTuple
 
 from kaosmem.entities import Entity, Relationship, part_of
 from kaosmem.sections.archive import Archived
@@ -18,8 +20,7 @@ from kaosmem.types.items import Item
 from kaosmem.types.versions import Interval, Version, in_order
 
 
-@dataclass(frozen=True, slots=True)
-class ToldItem:
+class ToldItem(NamedTuple):
     """An item of a section, live or archived, as the session was told of it.
 
     Attributes:
@@ -67,16 +68,16 @@ def told(section: Section, archived: Iterable[Archived]) -> list[ToldItem]:
         item = section.held[ordinal]
         if not Replaced.by(item):
             contents.setdefault((ordinal, item.id), {})[None] = Archived(item, ordinal)
-    return sorted(
-        (each for versions in contents.values() for each in _told_of(versions)),
-        key=lambda each: each.order,
-    )
+    items: list[ToldItem] = []
+    for versions in contents.values():
+        items += _told_of(versions)
+    return sorted(items, key=attrgetter("order"))
 
 
 def _told_of(versions: dict[datetime | None, Archived]) -> Iterator[ToldItem]:
     """Yield the contents that an item had, by when they were corrected."""
     known_from: datetime | None = None
-    for corrected in [*sorted(filter(None, versions)), None]:
+    for corrected in (*sorted(filter(None, versions)), None):
         version = versions.get(corrected)
         if version is not None:
             item = version.item
@@ -168,8 +169,7 @@ def _held_at(time: datetime, versions: Iterable[Version[ToldItem]]) -> list[Vers
                 ends |= {part.source, part.target}
         elif isinstance(part, Entity) and version.item.item.stated_from is None:
             entities.append((part.id, version))
-    return held + [
-        version
-        for entity, version in entities
-        if entity in ends and replace(version, valid_from=time).holds_at(time)
-    ]
+    for entity_id, version in entities:
+        if entity_id in ends and replace(version, valid_from=time).holds_at(time):
+            held.append(version)
+    return held
