@@ -20,6 +20,7 @@ from kaosmem.assembly.fitting import Share
 from kaosmem.language.duplicates import Shown
 from kaosmem.sections import Candidate
 from kaosmem.tokens import get_counter
+from tests.talk import talk
 
 FORMATS = ["text", "openai", "anthropic"]
 QUESTION = "When does licence QX-7741 expire?"
@@ -147,8 +148,7 @@ async def test_a_result_without_its_call_is_not_shown(format_):
     spec = SectionSpec("messages", placement="history", recall=0.5)
     memory = SessionMemory.test_mode(sections=(spec,), counter="estimate")
     early = memory.add("messages", [ToolResultBlock("gone", FACT)], role="tool")
-    for number, text in enumerate(seeded_texts(60, words=20)):
-        memory.add("messages", text, role=("user", "assistant")[number % 2])
+    talk(memory, seeded_texts(60, words=20))
     late = memory.add("messages", [ToolResultBlock("gone too", FACT)], role="tool")
     memory.add("messages", QUESTION, role="user")
     context = await memory.assemble_context(budget=600, format=format_)
@@ -243,9 +243,7 @@ async def test_a_small_history_recalls_its_best_message(window, format_, budget)
     spec = SectionSpec("messages", budget, placement="history")
     memory = SessionMemory.test_mode(sections=(spec,))
     fact = memory.add("messages", "The launch code is SWORDFISH.", role="user")
-    for number in range(20):
-        text = f"Note {number} says the weather is fine."
-        memory.add("messages", text, role=("user", "assistant")[number % 2])
+    talk(memory, (f"Note {number} says the weather is fine." for number in range(20)))
     question = "What is the launch code?"
     context = await memory.assemble_context(question, budget=window, format=format_)
     assert context.decision(fact.id).reason is Reason.RECALLED

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from benchmarks.corpus import seeded_texts
 from kaosmem import BM25Ranker, Reason, SectionSpec, SessionMemory
 from kaosmem.compaction import ToolResultCompaction
+from tests.talk import talk
 
 FACT = "The zebrafish licence QX-7741 expires in March."
 QUESTION = "When does licence QX-7741 expire?"
@@ -29,6 +30,11 @@ def session(*, ranker=None, priority=0, **fields):
             "notes", [f"On the licence, {text}" for text in seeded_texts(60, seed=5, words=20)]
         )
     return memory
+
+
+def shortened(texts, rng, least, most):
+    """Return the first words of each text, so many as are drawn."""
+    return [" ".join(text.split()[: rng.randrange(least, most)]) for text in texts]
 
 
 async def cut_and_found(memory, fact, *, budget, format):
@@ -131,12 +137,7 @@ async def test_a_history_with_more_turns_than_fit_fills_its_room(
     rng = random.Random(seed)
     memory = session(ranker=ranker, budget=cap, eviction="fifo" if cap else "none")
     fact = memory.add("messages", FACT)
-    for number, text in enumerate(seeded_texts(400, seed=seed, words=12)):
-        memory.add(
-            "messages",
-            " ".join(text.split()[: rng.randrange(6, 13)]),
-            role=("user", "assistant")[number % 2],
-        )
+    talk(memory, shortened(seeded_texts(400, seed=seed, words=12), rng, 6, 13))
     memory.add("messages", "Xylophones of quartz?")
     context = await memory.assemble_context(question, budget=budget, format=format)
     assert context.by_section["messages"].used >= 0.95 * min(cap or budget, budget - 40)
@@ -147,9 +148,7 @@ async def test_a_history_with_more_turns_than_fit_fills_its_room(
 async def test_earlier_messages_take_the_room_of_a_reply_that_is_too_long_for_the_tail(budget):
     """The reply before the question would fill the window: it leaves more than the share for recall."""
     memory = session()
-    for number, text in enumerate(seeded_texts(200, seed=7, words=20)):
-        role = ("user", "assistant")[number % 2]
-        memory.add("messages", f"On the licence, {text}", role=role)
+    talk(memory, (f"On the licence, {text}" for text in seeded_texts(200, seed=7, words=20)))
     (reply,) = seeded_texts(1, seed=8, words=2_000)
     memory.add("messages", reply, role="assistant")
     memory.add("messages", "And now?")
@@ -163,12 +162,7 @@ async def test_a_larger_budget_does_not_lose_an_old_fact(seed):
     rng = random.Random(seed)
     memory = session()
     fact = memory.add("messages", FACT)
-    for number, text in enumerate(seeded_texts(100, seed=seed, words=40)):
-        memory.add(
-            "messages",
-            " ".join(text.split()[: rng.randrange(2, 40)]),
-            role=("user", "assistant")[number % 2],
-        )
+    talk(memory, shortened(seeded_texts(100, seed=seed, words=40), rng, 2, 40))
     memory.add("messages", "Hello.", role="user")
     contexts = [
         await memory.assemble_context(QUESTION, budget=budget) for budget in range(150, 4_000, 77)
@@ -184,8 +178,7 @@ async def test_a_history_that_fits_whole_leaves_room_for_what_was_evicted():
         sections=(SectionSpec("messages", 200, placement="history", recall=0.25),)
     )
     fact = memory.add("messages", FACT)
-    for number, text in enumerate(seeded_texts(60, seed=5, words=12)):
-        memory.add("messages", text, role=("user", "assistant")[number % 2])
+    talk(memory, seeded_texts(60, seed=5, words=12))
     memory.add("messages", QUESTION)
     context = await memory.assemble_context(QUESTION, budget=2_000, format="openai")
     assert context.decision(fact.id).reason is Reason.RECALLED
@@ -193,35 +186,24 @@ async def test_a_history_that_fits_whole_leaves_room_for_what_was_evicted():
 
 
 @pytest.mark.parametrize("window", [60, 100, 500, 4_000])
-async def test_a_small_section_recalls_its_best_evicted_match(window):
-    """The best evicted match may take more than the share for recall, if that could not hold it."""
-    memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 60),))
-    memory.add("notes", "The launch code is SWORDFISH.", id="code")
-    for number in range(200):
-        memory.add("notes", f"Note {number} says that the weather is fine today.")
-    context = await memory.assemble_context("What is the launch code?", budget=window)
-    assert context.decision("code").reason is Reason.RECALLED
-    assert context.by_section["notes"].used <= 60
-    assert {each.reason for each in context.decisions if each.item_id != "code"} == {
-        Reason.UNRELATED
-    }
+@pytest.mark.parametrize(("recent", "pinned"), [(0, False), (3, False), (3, True)])
+async def test_a_small_section_recalls_its_best_evicted_match(window, recent, pinned):
+    """The match may take more than the share for recall, if that could not hold it.
 
-
-@pytest.mark.parametrize("window", [60, 100, 4_000])
-@pytest.mark.parametrize("pinned", [False, True])
-async def test_the_best_evicted_match_comes_before_the_older_ones_of_the_recent_items(
-    window, pinned
-):
-    """Beside what must be shown, only the newest of the recent items comes before it."""
-    memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 60, recent=3),))
+    Beside what must be shown, only the newest of the recent items comes before it.
+    """
+    memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 60, recent=recent),))
     memory.add("notes", "Always be polite to guests.", id="rule", pinned=pinned)
     memory.add("notes", "The launch code is SWORDFISH.", id="code")
     for number in range(200):
         memory.add("notes", f"Note {number} says that the weather is fine today.", id=str(number))
     context = await memory.assemble_context("What is the launch code?", budget=window)
     assert context.decision("code").reason is Reason.RECALLED
-    assert context.decision("199").included
+    assert context.by_section["notes"].used <= 60
+    assert context.decision("199").included == (recent > 0)
     assert context.decision("rule").included == pinned
+    out = {each.reason for each in context.decisions if not each.included}
+    assert recent or out == {Reason.UNRELATED}
 
 
 @pytest.mark.parametrize("answer", ["", "Noted."])

@@ -78,38 +78,29 @@ def test_an_interruption_while_a_draft_is_deleted_lets_others_in(tmp_path):
     assert storage._threads.acquire(blocking=False)
 
 
-def test_a_copied_session_opens_whatever_its_lock_file_notes(tmp_path):
-    """A backup of a session in use may hold the lock file of a later moment than the log."""
-    log = started(tmp_path, "a")
-    older = segment(tmp_path).read_bytes()
-    log.commit([add("b")])
-    shutil.copytree(tmp_path / "default", tmp_path / "backup")
-    (tmp_path / "backup" / "s" / "log" / segment(tmp_path).name).write_bytes(older)
-    log, found = SessionLog.open(tmp_path, "s", namespace="backup")
-    assert (ids(found), found.damage) == (["a"], [])
-    log.commit([add("c")])
-    assert ids(SessionLog.open(tmp_path, "s", namespace="backup")[1]) == ["a", "c"]
-
-
-@pytest.mark.parametrize("note", [b"", b"0", b"1", b"\0" * 100, b"0 0000 zz", None])
-def test_a_log_without_a_readable_note_opens(note, tmp_path):
+@pytest.mark.parametrize("note", [b"", b"0", b"1", b"\0" * 100, b"0 0000 zz", "missing", "copied"])
+def test_a_log_without_a_note_of_its_own_opens(note, tmp_path):
     """The note is never synced: a power loss may take it, or a part of it.
 
-    An emptied lock file accepts the loss.
+    An emptied lock file accepts the loss. A backup of a session in use may hold the lock file of a
+    later moment than the log.
     """
     log = started(tmp_path, "a")
     older = segment(tmp_path).read_bytes()
     log.commit([add("b")])
     segment(tmp_path).write_bytes(older)
+    place = tmp_path
     lock = tmp_path / "default" / "s" / "lock"
-    if note is None:
+    if note == "copied":
+        place = shutil.copytree(tmp_path, tmp_path / "backup")
+    elif note == "missing":
         lock.unlink()
     else:
         lock.write_bytes(note)
-    log, found = SessionLog.open(tmp_path, "s")
+    log, found = SessionLog.open(place, "s")
     assert (ids(found), found.damage) == (["a"], [])
     log.commit([add("c")])
-    assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "c"]
+    assert ids(SessionLog.open(place, "s")[1]) == ["a", "c"]
 
 
 class LosingDisk(SimulatedDisk):

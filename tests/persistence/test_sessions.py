@@ -21,7 +21,7 @@ from kaosmem.persistence.storage.places import (
     same_place,
     stored_sessions,
 )
-from tests.persistence.worlds import OPENING, add, ids, newest, snapshot, started
+from tests.persistence.worlds import OPENING, add, ids, snapshot, started
 
 BAD_NAMES = (
     *(
@@ -85,19 +85,6 @@ def test_a_bad_name_is_refused_before_any_io(name, tmp_path):
         assert len(str(caught.value)) < 300
         assert not set(str(caught.value)) & set("\0\r\n")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_names_keep_apart_on_every_filesystem(place):
-    """Names that differ in case alone, or that Windows reserves, are sessions of their own with plain paths."""
-    names = ["Alice", "alice", "ALICE", "CON", "nul.txt", "a.", "a", "a:b", "a=b".replace("=", "-")]
-    for name in names:
-        started(place, name, session_id=name)
-    for name in names:
-        assert ids(SessionLog.open(place, name)[1]) == [name]
-    assert list_sessions(place) == sorted(names)
-    if isinstance(place, Path):
-        folders = [folder.name for folder in Path(place, "default").iterdir()]
-        assert len({folder.casefold() for folder in folders}) == len(names)
 
 
 def test_deleting_a_session_leaves_its_neighbours(place):
@@ -222,15 +209,6 @@ def test_urls_paths_and_filesystems_name_the_same_place(tmp_path):
     ):
         assert ids(SessionLog.open(place, "s")[1]) == ["a"]
         assert list_sessions(place) == ["s"]
-
-
-def test_a_deleted_session_can_be_made_again(place):
-    """Nothing of a deleted session comes back under its name."""
-    snapshot(started(place, "old"), ["old"], archived=["older"])
-    delete_session(place, "s")
-    log = started(place, "new")
-    assert ids(SessionLog.open(place, "s")[1]) == ["new"]
-    assert newest(log, "older") is None
 
 
 def test_a_writer_of_a_session_made_anew_is_refused(tmp_path):

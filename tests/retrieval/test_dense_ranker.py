@@ -222,38 +222,21 @@ async def test_what_says_it_in_other_words_is_found():
         assert "likeness" in context.decision(best.id).signals
 
 
-def test_what_comes_before_and_after_counts():
-    """Of two equal lines, that which stands beside what is asked about."""
-    texts = [
-        "Boil the pasta.",
-        "Wait for ten minutes.",
-        "Stir.",
-        "Sell the shares.",
-        "Wait for ten minutes.",
-        "Buy.",
-    ]
-    items = [document(text, "notes") for text in texts]
+@pytest.mark.parametrize(
+    ("sources", "signal"),
+    [(["notes", "notes"], "nearby_likeness"), (["one", "two"], "likeness_of_source")],
+)
+def test_what_stands_around_a_line_and_what_its_source_is_about_counts(sources, signal):
+    """Of two equal lines, that beside what is asked, or of a source about it. The best line of a source is marked."""
+    wait = "Wait for ten minutes."
+    texts = ["Boil the pasta.", wait, "Stir the soup.", "Sell the shares.", wait, "Buy the bonds."]
+    items = [document(text, sources[at // 3]) for at, text in enumerate(texts)]
     ranked = index_of(dict(enumerate(items)), MiniLMEmbedder()).ranking(
         "How long do noodles take?", 6
     )
     places = {ordinal: place for place, (ordinal, _) in enumerate(ranked.matches)}
     assert places[1] < places[4]
-    assert ranked.signals(1)["nearby_likeness"] > ranked.signals(4)["nearby_likeness"]
-
-
-def test_what_a_source_is_about_counts():
-    """Of two equal lines, that of the source that is about what is asked; the best line of each is marked as such."""
-    texts = {
-        "one": ["Boil the pasta.", "Wait for ten minutes.", "Stir the soup."],
-        "two": ["Sell the shares.", "Wait for ten minutes.", "Buy the bonds."],
-    }
-    items = [document(text, source) for source, held in texts.items() for text in held]
-    ranked = index_of(dict(enumerate(items)), MiniLMEmbedder()).ranking(
-        "How long do noodles take?", 6
-    )
-    places = {ordinal: place for place, (ordinal, _) in enumerate(ranked.matches)}
-    assert places[1] < places[4]
-    assert ranked.signals(1)["likeness_of_source"] > ranked.signals(4)["likeness_of_source"]
+    assert ranked.signals(1)[signal] > ranked.signals(4)[signal]
     assert ranked.signals(0)["likeness_in_source"] > ranked.signals(2)["likeness_in_source"]
 
 

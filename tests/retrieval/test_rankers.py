@@ -193,13 +193,6 @@ def test_a_parameter_out_of_range_is_refused_with_its_range(make, message):
         make()
 
 
-def test_bm25_ranks_a_word_that_most_entries_have():
-    """A common word scores low but above 0, where Okapi's idf would be negative."""
-    index = BM25Ranker().index()
-    index.add(entries_of([(0, "rent"), (1, "rent"), (2, "rent notice"), (3, "notice")]))
-    assert {ordinal for ordinal, _ in index.rank("rent", 10)} == {0, 1, 2}
-
-
 def test_any_analysis_can_be_used():
     """A ranker finds by the terms of the analysis that it was given."""
     index = BM25Ranker(analyze=lambda text: list(text)).index()

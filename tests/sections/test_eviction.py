@@ -17,17 +17,7 @@ from kaosmem import (
 )
 from kaosmem.sections.eviction import POLICIES, EvictionQueue, Standing, combined
 
-UNIT = Standing(first=0, last=0, items=1, tokens=1, priority=0, uses=0, last_use=0, pinned=0)
 EVICTING = [name for name, policy in POLICIES.items() if policy.key]
-
-
-def units(**columns):
-    """Return units in stored order with these values."""
-    rows = zip(*columns.values(), strict=True)
-    return [
-        replace(UNIT, **({"first": place, "last": place} | dict(zip(columns, row, strict=True))))
-        for place, row in enumerate(rows)
-    ]
 
 
 class Queue:
@@ -42,24 +32,6 @@ class Queue:
         return self._queue.choose_victims(newcomer, **asked, firsts=[*self._held])
 
 
-@pytest.mark.parametrize(
-    ("policy", "held", "order"),
-    [
-        ("fifo", units(last=[9, 1, 2]), [0, 1, 2]),
-        ("lifo", units(last=[9, 1, 2]), [0, 2, 1]),
-        ("lru", units(last_use=[5, 3, 3, 4]), [1, 2, 3, 0]),
-        ("lfu", units(uses=[1, 0, 1, 0], last_use=[2, 9, 1, 3]), [3, 1, 2, 0]),
-        ("priority", units(priority=[1, 0, -1, 0]), [2, 1, 3, 0]),
-    ],
-)
-def test_each_policy_evicts_in_its_own_order(policy, held, order):
-    """fifo by the first item, lifo by the last, lru and lfu by use, priority by priority; then the oldest."""
-    known = {unit.first: unit for unit in held}
-    newcomer = replace(UNIT, first=99, priority=99)
-    victims = Queue(policy, known).choose_victims(newcomer, own=(), tokens=0, items=len(held))
-    assert victims == order
-
-
 def test_calls_that_wait_for_their_results_stay():
     """Until another message speaks: then they are abandoned, and leave in their turn."""
     spec = SectionSpec("messages", placement="history", eviction="fifo", max_items=2)
@@ -70,16 +42,6 @@ def test_calls_that_wait_for_their_results_stay():
         assert call.id in memory["messages"]
     memory.add("messages", "Go on.", role="user")
     assert call.id not in memory["messages"]
-
-
-def test_priority_never_evicts_a_higher_one_for_a_lower():
-    """A newcomer makes room among its equals and its inferiors alone."""
-    known = {unit.first: unit for unit in units(priority=[2, 1, 1])}
-    queue = Queue("priority", known)
-    newcomer = replace(UNIT, first=9, priority=1)
-    assert queue.choose_victims(newcomer, own=(), tokens=2, items=0) == [1, 2]
-    assert queue.choose_victims(newcomer, own=(), tokens=3, items=0) is None
-    assert queue.choose_victims(replace(newcomer, priority=0), own=(), tokens=1, items=0) is None
 
 
 def test_a_units_standing_combines_those_of_its_items():
@@ -127,17 +89,6 @@ def test_the_queue_chooses_what_sorting_all_units_would(policy, changes):
             assert chosen == by_sorting(policy, known, newcomer, own, unit.tokens, unit.items)
             for victim in chosen or ():
                 del known[victim]
-
-
-def test_a_unit_goes_by_its_present_place_alone():
-    """A unit that was used since the queue was made is not evicted in its former place."""
-    known = {at: Standing(at, at, 1, 1, 0, 0, last_use, 0) for at, last_use in enumerate([1, 2])}
-    queue = Queue("lru", known)
-    newcomer = Standing(9, 9, 1, 1, 0, 0, 9, 0)
-    assert queue.choose_victims(newcomer, own=set(), tokens=0, items=0) == []
-    known[0] = replace(known[0], last_use=3)
-    queue.push(0)
-    assert queue.choose_victims(newcomer, own=set(), tokens=1, items=0) == [1]
 
 
 def by_sorting(

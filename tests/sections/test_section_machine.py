@@ -47,6 +47,11 @@ ORDER = {
 }
 
 
+def asks(item):
+    """Return whether an item is a user's message with more than results of tools."""
+    return item.role == "user" and not Link.of(item).is_results
+
+
 @dataclass
 class Row:
     """One live item of the plain account."""
@@ -105,6 +110,21 @@ class PlainSection:
         return self.unit(older[0]) if older else []
 
     def victims(self, spec, item, growth, count):
+        """Return what leaves, or None where there is no room. The newest question of a history leaves last."""
+        question = self.question(spec, item)
+        chosen = self.chosen(spec, item, growth, count, kept=question)
+        if chosen is None and question:
+            return self.chosen(spec, item, growth, count, kept=[])
+        return chosen
+
+    def question(self, spec, item):
+        """Return the unit of a history's newest question, unless the item is a question itself."""
+        if spec.placement != "history" or asks(item):
+            return []
+        asked = [row for row in self.rows if asks(row.item)]
+        return self.unit(asked[-1]) if asked else []
+
+    def chosen(self, spec, item, growth, count, *, kept):
         """Return what leaves, what is superseded first, then in the policy's order, or None where there is no room."""
         policy = POLICIES[spec.eviction]
         superseded = self.superseded(item)
@@ -125,7 +145,7 @@ class PlainSection:
         of_own = [row.item for row in self.rows if row.position in own and row is not old]
         priority = max(each.priority for each in [*of_own, item])
         units = [u for u in self.all_units() if not own & {row.position for row in u}]
-        units = [u for u in units if not any(row in superseded for row in u)]
+        units = [u for u in units if not any(row in (*superseded, *kept) for row in u)]
         units = [u for u in units if not any(r.item.pinned for r in u) and not self.waits(u, item)]
         chosen = list(superseded)
         if spec.eviction in ORDER:
@@ -243,8 +263,8 @@ class SectionMachine(RuleBasedStateMachine):
     policy = "fifo"
 
     @initialize(
-        budget=st.sampled_from([None, 60, 120, 200]),
-        max_items=st.sampled_from([None, None, 2, 5]),
+        budget=st.sampled_from([40, 60, 60, None]),
+        max_items=st.sampled_from([3, None, 5]),
         placement=st.sampled_from(["static", "history", "query"]),
     )
     def begin(self, budget, max_items, placement):
@@ -365,6 +385,19 @@ class SectionMachine(RuleBasedStateMachine):
             self.plain.add(item)
             self.settle(item)
 
+    @rule(notes=st.lists(st.tuples(SPOKEN, PRIORITIES, st.integers(0, 2)), min_size=2, max_size=6))
+    def fill(self, notes):
+        """Items of one size that are used more or less often, so that some have to leave."""
+        for spoken, priority, uses in notes:
+            self.add(spoken, 15, priority, pinned=False, key=None)
+            for _ in range(uses):
+                self.use_all(self.known_ids()[-1:])
+
+    def use_all(self, item_ids):
+        self.section.use(item_ids)
+        if POLICIES[self.policy].counts_uses:
+            self.plain.use(item_ids)
+
     @precondition(lambda self: self.plain.rows)
     @rule(data=st.data(), spoken=SPOKEN, tokens=SIZES, priority=PRIORITIES, pinned=PINNED, key=KEYS)
     def update(
@@ -482,9 +515,7 @@ class SectionMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def use(self, data):
         item_ids = data.draw(st.lists(st.sampled_from([*self.known_ids(), "nowhere"]), max_size=4))
-        self.section.use(item_ids)
-        if POLICIES[self.policy].counts_uses:
-            self.plain.use(item_ids)
+        self.use_all(item_ids)
 
     @precondition(lambda self: self.plain.rows)
     @rule(data=st.data())
@@ -592,8 +623,9 @@ class SectionMachine(RuleBasedStateMachine):
             return
         again = Section(self.spec)
         for each in self.journal + self.section.journal:
-            stored = parse_operation(each.section, each.op, json.loads(json.dumps(each.data)))
-            assert stored.data == each.data and stored.touched.keys() == each.touched.keys()
+            logged = json.loads(json.dumps(each.data))
+            stored = parse_operation(each.section, each.op, logged)
+            assert stored.data == logged and stored.touched.keys() == each.touched.keys()
             again.apply(stored)
         assert again.state() == self.section.state()
         assert list(again.held.entries()) == list(self.section.held.entries())

@@ -1,6 +1,6 @@
 """Retention: items go by age, use, kind and size; what is needed stays; erasures have receipts."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -10,24 +10,12 @@ from kaosmem.formation import PatternFormer
 from kaosmem.session import RetentionPolicy
 from kaosmem.session.options import SessionOptions
 from kaosmem.testing import paths_holding
+from kaosmem.testing.contracts.store import Clock
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
+DAY_S = 24 * 60 * 60
 MONTH = RetentionPolicy(older_than=timedelta(days=30))
 ERASING = RetentionPolicy(older_than=timedelta(days=30), erase=True)
-
-
-class Clock:
-    """A clock that stands still until a test moves it."""
-
-    def __init__(self):
-        self.now = START
-
-    def __call__(self):
-        return self.now
-
-    def pass_days(self, days):
-        self.now += timedelta(days=days)
 
 
 def begun():
@@ -48,7 +36,7 @@ async def test_old_items_go_to_the_archive():
     """No context recalls them, and fetch finds them. A dry run changes nothing."""
     memory, clock = begun()
     old = memory.add("findings", "The roof is red.")
-    clock.pass_days(31)
+    clock.advance(31 * DAY_S)
     memory.add("findings", "The door is blue.")
     for dry_run in (True, False):
         report = await memory.admin.retain(MONTH, dry_run=dry_run)
@@ -68,7 +56,7 @@ async def test_a_policy_that_erases_gives_a_receipt():
     old = memory.add("findings", "The roof is red.")
     archived = memory.add("findings", "The wall is white.")
     memory.remove(archived.id)
-    clock.pass_days(31)
+    clock.advance(31 * DAY_S)
     report = await memory.admin.retain(ERASING)
     assert {*report.items} == {old.id, archived.id}
     assert report.receipt is not None
@@ -82,11 +70,11 @@ async def test_use_and_verification_count_against_idleness():
     used = memory.add("findings", "The roof is red.")
     confirmed = memory.add("findings", "The door is blue.")
     unused = memory.add("findings", "The wall is white.")
-    clock.pass_days(20)
+    clock.advance(20 * DAY_S)
     await credit(memory, used.id)
     context = await memory.assemble_context("?", budget=2_000)
     context.credit(ids=[confirmed.id], confirmed=True)
-    clock.pass_days(20)
+    clock.advance(20 * DAY_S)
     policy = RetentionPolicy(unused_for=timedelta(days=30))
     assert (await memory.admin.retain(policy, dry_run=True)).items == (unused.id,)
 
@@ -105,7 +93,7 @@ async def test_size_takes_the_least_important_and_oldest_first():
     facts = []
     for text in ("one two three", "four five six", "seven eight nine", "ten eleven twelve"):
         facts.append(memory.add("findings", text))
-        clock.pass_days(1)
+        clock.advance(1 * DAY_S)
     await credit(memory, facts[0].id)
     used = memory["findings"].used
     policy = RetentionPolicy(max_tokens=used - facts[1].tokens - 1)
@@ -121,7 +109,7 @@ async def test_what_is_needed_stays():
     system = memory.add("role", "You are careful.", role="system")
     memory.add("messages", "Look.")
     call = memory.add("messages", (ToolUseBlock("a", "find", {}),), role="assistant")
-    clock.pass_days(31)
+    clock.advance(31 * DAY_S)
     waiting = await memory.admin.retain(MONTH, section="messages", dry_run=True)
     assert call.id in waiting.kept
     memory.add("messages", (ToolResultBlock("a", "done"),), role="tool")
@@ -139,7 +127,7 @@ async def test_the_source_of_a_kept_item_is_not_erased():
     memory.add("messages", "Nothing to remember here.", id="small-talk")
     memory.add("messages", "And so on.", role="assistant")
     memory.add("messages", "Fine.")
-    clock.pass_days(31)
+    clock.advance(31 * DAY_S)
     (fact,) = await memory.form(PatternFormer())
     report = await memory.admin.retain(ERASING, section="messages")
     assert report.kept[said.id] == "an item that stays comes from it"
@@ -148,7 +136,7 @@ async def test_the_source_of_a_kept_item_is_not_erased():
     archived = await memory.admin.retain(MONTH, section="messages")
     assert archived.items == (said.id,)  # the archive still answers for the fact
     assert [item.id for item in await memory.archive.expand(fact.item.id)] == [said.id]
-    clock.pass_days(31)
+    clock.advance(31 * DAY_S)
     gone = await memory.admin.retain(ERASING)
     assert gone.items == (fact.item.id,)
 
@@ -166,9 +154,9 @@ async def test_a_wrong_time_keeps_an_item(stated):
     section = memory._session.writable("findings")
     item = memory._session.factory.make(section.spec, "The roof is red.", metadata=metadata)
     section.add(item)
-    clock.pass_days(29)
+    clock.advance(29 * DAY_S)
     assert (await memory.admin.retain(ERASING, dry_run=True)).items == ()
-    clock.pass_days(2)
+    clock.advance(2 * DAY_S)
     due = () if stated == "2030-01-01" else (item.id,)
     assert (await memory.admin.retain(ERASING, dry_run=True)).items == due
 
@@ -176,7 +164,7 @@ async def test_a_wrong_time_keeps_an_item(stated):
 async def test_a_clock_in_the_past_keeps_all():
     memory, clock = begun()
     memory.add("findings", "The roof is red.")
-    clock.pass_days(-10_000)
+    clock.advance(-10_000 * DAY_S)
     policies = MONTH, ERASING, RetentionPolicy(unused_for=timedelta(seconds=1))
     for policy in policies:
         assert (await memory.admin.retain(policy)).items == ()
@@ -191,8 +179,8 @@ async def test_two_workers_archive_and_erase_together(tmp_path):
         second = one.add("findings", "The door is blue.")
         await one.save()
         async with SessionMemory.open(tmp_path, "s", options=options) as other:
-            clock.pass_days(31)
-            one["findings"].retire([first.id, second.id], at=clock.now)
+            clock.advance(31 * DAY_S)
+            one["findings"].retire([first.id, second.id], at=clock())
             other.update(second.id, "The door is green.")
             await other.save()
             await one.save()
@@ -224,7 +212,7 @@ async def test_a_section_retains_by_itself_at_the_end(erase):
     opening = {"sections": sections, "options": options}
     async with SessionMemory.open(fs, "s", **opening) as memory:
         old = memory.add("findings", "The roof is red.")
-    clock.pass_days(31)
+    clock.advance(31 * DAY_S)
     with pytest.raises(RuntimeError):
         async with SessionMemory.open(fs, "s", **opening):
             raise RuntimeError
@@ -241,7 +229,7 @@ async def test_a_reader_may_only_rehearse():
     memory, clock = begun()
     old = memory.add("findings", "The roof is red.")
     await memory.save()
-    clock.pass_days(31)
+    clock.advance(31 * DAY_S)
     options = SessionOptions(clock=clock)
     async with SessionMemory.open(
         memory.admin.fs, "test", read_only=True, options=options

@@ -219,29 +219,6 @@ class Renamed(LinearRanker):
         return "renamed"
 
 
-# what is forgotten
-
-
-async def test_what_is_forgotten_is_in_no_index(place):
-    """Neither in files, nor in the memory of who has read one back; and the next one is without it."""
-    async with opened(place) as memory:
-        memory.add("documents", f"{CANARY} alpha", id="secret")
-        memory.add("messages", f"{CANARY} beta", id="said", role="user")
-    await filled(place)
-    assert [
-        path for path, data in files_in(place).items() if CANARY.encode() in data and INDEX in path
-    ]
-    for ids in (["secret"], ["said"]):
-        async with opened(place) as memory:
-            await asked(memory, "alpha beta")
-            await memory.forget(*ids)
-            await asked(memory)
-        assert indexes(place)
-    assert [path for path, data in files_in(place).items() if CANARY.encode() in data] == []
-    async with opened(place) as memory:
-        assert await asked(memory) == await asked_anew(place)
-
-
 async def test_a_session_that_is_read_only_reads_it_and_writes_none(place, monkeypatch):
     await filled(place)
     before = files_in(place)
