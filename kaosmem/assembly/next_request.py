@@ -267,9 +267,21 @@ def is_changed(
         if item_id not in section:
             if section.rewritten.get(item_id, visible.digest) != visible.digest:
                 return True
+            if visible.section not in own and _is_gone(item_id, section):
+                return True
         elif section.spec.name != _CHANGES_IN_PLACE and _is_updated(item_id, visible, section):
             return True
     return False
+
+
+def _is_gone(item_id: str, section: Section) -> bool:
+    """Return whether a section holds an item no more, as after it was forgotten elsewhere.
+
+    False if the section does not know all its evicted items.
+    """
+    if not section.spec.recalls or section.held.unloaded:
+        return False
+    return not section.held.evicted_among({item_id})
 
 
 def _is_updated(item_id: str, visible: Visible, section: Section) -> bool:

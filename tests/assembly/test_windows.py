@@ -523,6 +523,36 @@ async def test_a_changed_message_of_an_attached_history_ends_an_epoch(change):
     assert "100" not in str(context.messages)
 
 
+@pytest.mark.parametrize("change", ["forget", "remove", "evict"])
+async def test_an_item_that_a_section_of_another_session_lost_leaves_the_window(change, tmp_path):
+    """The other session was opened anew, as by a worker. An evicted item stays in the window."""
+    sections = [SectionSpec("documents", max_items=2, eviction="fifo")]
+    rebased = []
+    for turn in range(2):
+        async with SessionMemory.open(tmp_path, "kb", sections=sections) as other:
+            if turn == 0:
+                said = other.add("documents", "The fee is 100 euros.")
+            elif change == "forget":
+                await other.forget(said.id)
+            elif change == "remove":
+                other.remove(said.id)
+            else:
+                other.add_many("documents", ["Rooms are cheap.", "Rooms are large."])
+        async with (
+            SessionMemory.open(tmp_path, "kb", sections=sections, read_only=True) as other,
+            SessionMemory.open(tmp_path, "agent") as memory,
+        ):
+            await memory.attach(other["documents"], name="kb")
+            context = await ask(memory, "What is the fee?")
+        rebased.append(context.rebased)
+    if change == "evict":
+        assert rebased == ["new", None]
+        assert "100" in str(context.messages)
+    else:
+        assert rebased == ["new", "changed"]
+        assert "100" not in str(context.messages)
+
+
 @pytest.mark.parametrize("kind", ["summaries", "cut"])
 async def test_a_window_over_an_agent_with_tools_is_not_packed_anew_for_a_condensation(
     kind,
