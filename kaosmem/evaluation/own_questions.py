@@ -108,7 +108,8 @@ async def evaluate_session(
                 budget=budget,
                 recall=len(evidence & shown) / len(evidence) if evidence else None,
                 used=context.used,
-                content=sum(item.tokens for item in context.items),
+                # The tokens of an item are those of its thinking, too, which a text leaves out.
+                content=sum(memory.admin.counter(item.text) for item in context.items),
                 seconds=seconds,
             )
             outcomes.append(outcome)

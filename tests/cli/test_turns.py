@@ -109,6 +109,22 @@ def test_budget_takes_what_a_reply_used_for_evidence(tmp_path, command):
     assert re.search(r"own +400 +.* 1\.000 +0\.\d+ +2 +1 ", out)
 
 
+def test_thinking_is_no_part_of_the_shown_texts(tmp_path, command):
+    """Labels take a share of the budget, also where a text leaves out more thinking than that."""
+    thinking = {"type": "thinking", "thinking": "Let me see. " * 90, "signature": "seal"}
+    reply = {"role": "assistant", "content": [thinking, {"type": "text", "text": "It costs 117."}]}
+
+    async def talk():
+        async with SessionMemory.open(tmp_path, "s", trace=True) as memory:
+            memory.add("messages", "What does room 17 cost?")
+            await memory.assemble_context(budget=200)
+            memory.add_message(reply, format="anthropic")
+
+    asyncio.run(talk())
+    report = json.loads(_ok(command("budget", f"{tmp_path}/s", "--budgets", "400", "--json")))
+    assert all(row["framing"] >= 0 for row in report["figures"])
+
+
 def test_budget_asks_user_messages_without_turns(tmp_path, command):
     async def save(session_id, *messages):
         async with SessionMemory.open(tmp_path, session_id) as memory:
