@@ -321,7 +321,11 @@ async def test_a_long_message_takes_no_long_time():
 
 async def test_a_request_for_one_act_is_no_rule():
     """A request to install something once forms nothing. One for all projects is a rule."""
+    assert await statements("Please don't send a separate message.") == []
+    assert await statements("I want you to write about this moment.") == []
     once = "I want you to install PyCharm first."
     always = "I want you to install a linter in every project."
     assert await statements(once, "Eva", Trust.MODEL) == []
     assert await statements(always, "Eva", Trust.MODEL) == [(always, None)]
+    supposed = "Always import the 'bz2' module, even if they don't need it."
+    assert await statements(supposed) == [(supposed, None)]
