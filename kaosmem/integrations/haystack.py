@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kaosmem.arguments import json_text, text_digest
 from kaosmem.errors import needs_extra
 from kaosmem.formats.delimiters import PROVIDERS_ROLES
 from kaosmem.formats.fields import json_object
@@ -21,7 +22,7 @@ with needs_extra("haystack"):
     from haystack.tools import flatten_tools_or_toolsets
 
 _NAMED = {"tool_name": part.NAME, "extra": part.EXTRA}
-_ORIGIN = {**_NAMED, "id": part.OPTIONAL_RESULT_ID}
+_ORIGIN = {**_NAMED, "id": part.RESULT_ID}
 _RESULT = {"result": part.RESULT, "error": part.FAILED, "origin": _ORIGIN}
 _PARTS = part.PartTable(
     "kind",
@@ -48,10 +49,22 @@ def _part(given: JSONObject) -> JSONDict:
     ((kind, value),) = given.items()
     if kind == "text":
         return {"kind": kind, "text": value}
-    result = value.get("result")
-    if isinstance(result, list):
-        value = {**value, "result": _PARTS.read(map(_part, result))}
+    if kind == "tool_call":
+        return {"kind": kind, **_identified(value)}
+    if kind == "tool_call_result":
+        result = value["result"]
+        if not isinstance(result, str):
+            result = _PARTS.read(map(_part, result))
+        value = {**value, "result": result, "origin": _identified(value["origin"])}
     return {"kind": kind, **value}
+
+
+def _identified(call: JSONDict) -> JSONDict:
+    """Return a call with an id, by which its result is known. Some generators give none."""
+    if call["id"]:
+        return call
+    said = json_text([call["tool_name"], call["arguments"]])
+    return {**call, "id": text_digest(said)}
 
 
 def write_message(message: chat.ChatMessage) -> ChatMessage:

@@ -53,7 +53,6 @@ REASONING_ID = Field("extra", uncounted, is_optional=True)
 """The provider's id of sealed thinking. Formats pass it over, as it is no JSON object."""
 ARGUMENTS = Field("arguments", uncounted, is_optional=True)
 RESULT_ID = Field("tool_use_id", uncounted)
-OPTIONAL_RESULT_ID = Field("tool_use_id", uncounted, is_optional=True)
 EXTRA = Field("extra", uncounted, is_optional=True)
 """A mapping of further fields of a call or a result, by which its provider knows it."""
 RESULT = Field("content", uncounted, is_optional=True)
@@ -78,7 +77,7 @@ _KINDS: dict[Field, type[ContentBlock]] = {
 _NEEDED: dict[type[ContentBlock], JSONDict] = {
     ThinkingBlock: {"thinking": ""},
     ToolUseBlock: {"id": ""},
-    ToolResultBlock: {"content": "", "tool_use_id": ""},
+    ToolResultBlock: {"content": ""},
 }
 """Values that a block needs, and a part may lack."""
 

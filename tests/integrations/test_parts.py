@@ -320,14 +320,23 @@ async def test_the_reasoning_of_other_providers_goes_back_under_changed_instruct
 
 
 @pytest.mark.frameworks
-def test_a_call_of_haystack_needs_no_id():
-    """A generator of Ollama gives none. The result is that of the call all the same."""
+async def test_calls_of_haystack_need_no_ids(tmp_path):
+    """A generator of Ollama gives none. Each result is that of its call, also the second time."""
     messages = module("haystack")
-    call = import_module("haystack.dataclasses").ToolCall("read", {"page": 1})
-    (made,) = messages.read_message(messages.ChatMessage.from_assistant(tool_calls=[call]))
-    (result,) = messages.read_message(messages.ChatMessage.from_tool("Page 1.", call))
-    assert said(made) == [("", "read", {"page": 1})]
-    assert said(result) == [("", "Page 1.", False)]
+    dataclasses = import_module("haystack.dataclasses")
+    kept = messages.KaosmemChatGenerator(None, tmp_path, budget=2_500, conversation="talk")
+    calls = [dataclasses.ToolCall("read", {"page": page}) for page in (1, 2)]
+    made = messages.ChatMessage
+    talk = []
+    for _ in range(2):
+        talk += [made.from_user("Read both."), made.from_assistant(tool_calls=calls)]
+        talk += [made.from_tool(f"Page {number}.", call) for number, call in enumerate(calls, 1)]
+        talk.append(made.from_assistant("Read."))
+    for end in (1, 4, 6, 9):
+        packed = await kept.calls.request(talk[:end])
+        expected = [id(message) for message in talk[:end]]
+        assert [id(message) for message in packed.messages] == expected
+        await kept.calls.keep([talk[end]])
 
 
 @pytest.mark.frameworks
