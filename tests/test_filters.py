@@ -16,9 +16,9 @@ from kaosmem import (
     SessionMemory,
 )
 from kaosmem.filters import parse_filter
-from kaosmem.sections.proposal import Proposal
 from kaosmem.sources import FactSource
 from kaosmem.stores import InMemoryLongTermMemory
+from tests.session.notes import Notes
 
 
 @pytest.mark.parametrize(
@@ -378,22 +378,15 @@ async def test_a_window_appends_no_newer_version_that_fails_the_filter():
 async def test_a_source_that_ignores_the_filter_is_narrowed_all_the_same():
     """Whatever a source of the caller's own proposes, only items that pass are shown."""
 
-    class Careless:
-        spec = SectionSpec("careless")
-
-        async def propose(self, query, *, cap, wanted=None):
-            return Proposal.of([(item, None) for item in items])
-
-        async def get(self, item_id):
-            return None
-
     other = SessionMemory.test_mode()
     items = [
         other.add("documents", f"rent of {each}", metadata={"tenant": each})
         for each in ("acme", "globex")
     ]
     memory = SessionMemory.test_mode()
-    await memory.attach(Careless())
+    careless = Notes()
+    careless.notes = {item.id: item for item in items}
+    await memory.attach(careless)
     context = await memory.assemble_context("rent", budget=500, filter={"tenant": "acme"})
     assert [item.text for item in context.items] == ["rent of acme"]
     shared = SessionMemory.test_mode()

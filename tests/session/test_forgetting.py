@@ -339,26 +339,6 @@ def earlier(section):
     ]
 
 
-def test_a_tombstone_gives_every_process_the_same_state():
-    """Whether what left the section is in its memory, in archive files, or read from these."""
-    items = [CALL, *RESULTS, *map(item, "abcdefg")]
-    first = history(*items)
-    stored = first.archive.in_memory()
-    state, entries = json.loads(json.dumps([first.state(), list(first.held.entries())]))
-    restarted, loaded = (Section.restore(first.spec, state, entries) for _ in range(2))
-    loaded.load(stored)
-    tombstone = loaded.forget({"first", "a", "e"}, stored=stored)
-    for other in (first, restarted):
-        other.apply(tombstone)
-    assert first.state() == restarted.state() == loaded.state()
-    assert (
-        list(first.held.entries()) == list(restarted.held.entries()) == list(loaded.held.entries())
-    )
-    restarted.load([each for each in stored if each.item.id not in tombstone.ids])
-    assert earlier(first) == earlier(restarted) == earlier(loaded)
-    assert first.state() == restarted.state()
-
-
 async def test_sources_forget_what_they_hold_and_those_that_cannot_are_named():
     """Under an item's own id and under the one that names the source; a source without the item is not asked."""
     assert isinstance(ErasableNotes(), ForgettingSource)

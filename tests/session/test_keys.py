@@ -11,7 +11,6 @@ from kaosmem import (
     SectionSpec,
     SessionMemory,
 )
-from kaosmem.errors import DuplicateError
 from tests.persistence.damage.damaged import opened, place_of, stored
 from tests.persistence.damage.turns import lost, turns
 
@@ -45,29 +44,14 @@ async def test_the_newest_of_a_key_is_live(memory, section):
     assert memory[section].keyed("nothing") is None
     assert memory.get(old.id) is None
     assert await memory.fetch(old.id) == old
+    with pytest.raises(NotFoundError):
+        memory.update(old.id, "the owner is Eve")
     assert len(memory[section].archive) == 1
     context = await memory.assemble_context("owner", budget=500)
     decision = context.decision(old.id)
     if section != "messages":
         assert (decision.reason, decision.same_as) == (Reason.ARCHIVED, new.id)
         assert decision.why == f"archived superseded by {new.id}"
-
-
-def test_an_update_keeps_the_key_and_the_place(memory):
-    """What was superseded can't be updated; a live id is not given twice, an archived one may be."""
-    old = memory.add("findings", "Ann", key="owner", id="owner")
-    with pytest.raises(DuplicateError):
-        memory.add("findings", "Bob", key="owner", id="owner")
-    updated = memory.update("owner", "Anna")
-    assert (updated.key, live(memory, "findings")) == ("owner", [updated])
-    new = memory.add("findings", "Bob", key="owner")
-    with pytest.raises(NotFoundError):
-        memory.update(old.id, "Annie")
-    back = memory.add("findings", "Ann again", key="owner", id="owner")
-    assert live(memory, "findings") == [back]
-    memory.remove(back.id)
-    assert memory["findings"].keyed("owner") is None
-    assert memory.get(new.id) is None
 
 
 async def test_what_was_superseded_can_be_forgotten(tmp_path):

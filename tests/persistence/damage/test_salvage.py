@@ -121,27 +121,35 @@ async def test_a_torn_commit_is_left_out_beside_damage():
     ]
 
 
-async def snapshotted(monkeypatch):
-    """Store a session as what was forgotten leaves it: a snapshot with no log before it, and one change after."""
+async def purged(monkeypatch, *changes):
+    """Store a session as forgetting its item `secret` leaves it: a snapshot with no log before it.
+
+    Return the place, the files before, the files after, and the path of the snapshot.
+    """
     monkeypatch.setattr("kaosmem.persistence.log.MIN_LOG_BYTES", 10**9)
-    place = await turns(
-        *(added(f"d{number}", f"text {number}") for number in range(5)),
-        added("m0", section="messages"),
-        added("f0", section="findings"),
-    )
+    place = await turns(added("secret"), *changes)
+    older = stored(place)
     async with opened(place) as memory:
-        await memory.forget("d0")
-    await turns(added("d9"), place=place)
-    async with opened(place) as memory:
-        return stored(place), held(memory)
+        await memory.forget("secret")
+    files = stored(place)
+    (path,) = (path for path in files if path.startswith("snap/"))
+    return place, older, files, path
 
 
 async def test_sections_without_a_description_are_given_or_dormant(
     monkeypatch,
 ):
     """Where the header is lost a section has the spec given for its name, or is kept and not shown."""
-    files, whole = await snapshotted(monkeypatch)
-    (path,) = (path for path in files if path.startswith("snap/"))
+    place, _, _, path = await purged(
+        monkeypatch,
+        *(added(f"d{number}", f"text {number}") for number in range(1, 5)),
+        added("m0", section="messages"),
+        added("f0", section="findings"),
+    )
+    await turns(added("d9"), place=place)
+    async with opened(place) as memory:
+        whole = held(memory)
+    files = stored(place)
     place = place_of(files | {path: flip(files[path], 60)})
     given = [spec for spec in SPECS if spec.name != "findings"]
     async with SessionMemory.open(
@@ -156,18 +164,9 @@ async def test_sections_without_a_description_are_given_or_dormant(
 
 async def test_a_section_that_lost_its_only_call_is_served(monkeypatch):
     """A snapshot says that a call waits for its result. If the call is lost, the rest is served."""
-    monkeypatch.setattr("kaosmem.persistence.log.MIN_LOG_BYTES", 10**9)
     call = [ToolUseBlock("c1", "look", "{}")]
-    asked = (
-        added("secret"),
-        added("d"),
-        lambda memory: memory.add("messages", call, role="assistant", id="m"),
-    )
-    place = await turns(*asked)
-    async with opened(place) as memory:
-        await memory.forget("secret")
-    files = stored(place)
-    (path,) = (path for path in files if path.startswith("snap/"))
+    asked = lambda memory: memory.add("messages", call, role="assistant", id="m")  # noqa: E731
+    _, _, files, path = await purged(monkeypatch, added("d"), asked)
     found, _ = await read(files | {path: flip(files[path], files[path].index(b'"id":"m"'))})
     assert ids(found) == ["d"]
 
@@ -195,13 +194,7 @@ async def test_what_a_crash_left_undeleted_is_not_brought_back(
     monkeypatch,
 ):
     """Where a snapshot is damaged that was to be all there is, nothing older stands in for what it lacks."""
-    monkeypatch.setattr("kaosmem.persistence.log.MIN_LOG_BYTES", 10**9)
-    place = await turns(added("secret"), added("b"), added("c"))
-    older = stored(place)
-    async with opened(place) as memory:
-        await memory.forget("secret")
-    files = stored(place)
-    (path,) = (path for path in files if path.startswith("snap/"))
+    _, older, files, path = await purged(monkeypatch, added("b"), added("c"))
     left = files | {name: data for name, data in older.items() if name.startswith("log/")}
     item = files[path].index(b'"id":"b"')
     header = 60
