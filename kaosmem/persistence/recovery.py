@@ -292,7 +292,7 @@ class _Walk:
             # Without a new commit, the last one begins where it did: it may have to be written
             # again.
             began = self.head.began if segment == self.head.segment else start
-            begin = replace(self.head, segment=segment, size=start, last=last, began=began)
+            begin = self.head._replace(segment=segment, size=start, last=last, began=began)
             tail = read_tail(data[start:], begin, start=start, path=path)
             self.records += tail.records
             self.head = tail.head
