@@ -140,7 +140,8 @@ class LabelStyle:
             line = f"{_speaker(item.shown_role)}{noted}: "
             return f"{_header(item, group)}\n{line}", line
         place = _place(item)
-        place = place if place.startswith(":") else f":{place.lstrip()}"
+        if not place.startswith(":"):
+            place = f":{place.lstrip()}"
         below = ", ".join(filter(None, (place, notes)))
         return f"{_header(item, group, notes)} ", f"[{below}] "
 

@@ -192,7 +192,9 @@ class OpenAIFormat(MessageFormat):
         parts = self.shown(said, is_assistants=True)
         message: JSONDict = {"role": "assistant", "content": self.plain(parts)}
         if calls:
-            message |= {"content": message["content"] if parts else None, "tool_calls": calls}
+            message["tool_calls"] = calls
+            if not parts:
+                message["content"] = None
         return [message]
 
     def _result_message(self, result: ToolResultBlock) -> JSONDict:
@@ -206,7 +208,9 @@ class OpenAIFormat(MessageFormat):
 
     def plain(self, parts: list[Block]) -> JSONValue:
         """Return parts in the API's plainest form: one text is a string, and so is nothing."""
-        return super().plain(parts) if parts else self.empty
+        if not parts:
+            return self.empty
+        return super().plain(parts)
 
     def message_tokens(self, message: JSONObject, counter: TokenCounter) -> int:
         """Return the tokens of one message with its framing."""
@@ -228,6 +232,7 @@ def _message_of(given: JSONObject) -> JSONObject:
 
 
 def _role(role: str, name: JSONValue) -> str:
+    """Return the role of the stored message: a named user's is the name."""
     if role == "developer":
         return "system"
     if role == "user" and isinstance(name, str) and name and name not in PROVIDERS_ROLES:
@@ -252,6 +257,7 @@ def _spoken(given: JSONObject) -> Iterator[ContentBlock]:
 
 
 def _author(role: str) -> JSONDict:
+    """Return the fields of a message that say whose it is."""
     if role in ("system", "user", "assistant"):
         return {"role": role}
     return {"role": "user", "name": speaker_name(role)}
