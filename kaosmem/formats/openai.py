@@ -153,8 +153,9 @@ class OpenAIFormat(MessageFormat):
         return ChatMessage(_role(role, given.get("name")), check_content(plainest(blocks)))
 
     def _read_call(self, call: JSONObject) -> ContentBlock:
-        # Some compatible servers leave the type out.
-        return self.read({**call, "type": "custom" if "custom" in call else "function"})
+        """Return a call as a content block. Some compatible servers leave its type out."""
+        kind = "custom" if "custom" in call else "function"
+        return self.read({**call, "type": kind})
 
     def values_of(self, block: ContentBlock) -> JSONDict:
         """Return the values of a content block as they are sent, by the names of fields."""

@@ -243,7 +243,9 @@ def _role(item: JSONObject) -> str:
             raise InvalidArgumentError(
                 f"{_ITEM} needs a type or a role, such as 'user'; this one has {shown_name(role)}"
             )
-        return "system" if role == "developer" else str(role)
+        if role == "developer":
+            return "system"
+        return str(role)
     if kind == "item_reference":
         raise InvalidArgumentError(
             f"{_ITEM} is a reference, which has no content; give the item itself"

@@ -105,8 +105,11 @@ def recover(session: str = "") -> Steps[Recovered]:
     for _ in range(LOOKS):
         # First the note and the identity, which are stored after their records, and then the log: a
         # snapshot listed after it cannot lack the log that follows it.
-        noted = (yield ReadNote()) if session else None
-        identity = (yield from read_identity()) if session else None
+        noted = None
+        identity = None
+        if session:
+            noted = yield ReadNote()
+            identity = yield from read_identity()
         log = yield List(LOG)
         snapshots = yield from list_snapshots()
         try:
