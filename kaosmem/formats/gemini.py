@@ -196,7 +196,9 @@ class GeminiFormat(BlockFormat):
 
     def call_id(self, call_id: str) -> str | None:
         """Return the id of a call; None for one that came without."""
-        return None if call_id.startswith(_WITHOUT_ID) else call_id
+        if call_id.startswith(_WITHOUT_ID):
+            return None
+        return call_id
 
     def result_values(self, values: JSONDict) -> JSONDict:
         """Return the attributes of a result, of the values of its part."""
@@ -240,10 +242,11 @@ class GeminiFormat(BlockFormat):
             text = "\n".join(block_text(part) for part in text if self._inner(part) is None)
         if result.is_error:
             return {"error": result_text(text)}
-        response = json_object(escaped_in_history(text)) if text.strip() else None
-        if response is None:
-            return {"output": result_text(text)}
-        return response
+        if text.strip():
+            response = json_object(escaped_in_history(text))
+            if response is not None:
+                return response
+        return {"output": result_text(text)}
 
     def _inner(self, part: ContentBlock) -> Block | None:
         """Return an image or a file in a result; None for what is shown as a text."""

@@ -118,7 +118,8 @@ class LabelStyle:
             day = self._interval(item.interval)
         if not source and not day:
             return ()
-        return source, day, _place(item) if item.shown_role else None
+        place = _place(item) if item.shown_role else None
+        return source, day, place
 
     def labels(self, item: Item, group: Group, note: str = "") -> tuple[str, str]:
         """Return the text before an item's own: as the first of its group, and below that one.
@@ -140,7 +141,8 @@ class LabelStyle:
             line = f"{_speaker(item.shown_role)}{noted}: "
             return f"{_header(item, group)}\n{line}", line
         place = _place(item)
-        place = place if place.startswith(":") else f":{place.lstrip()}"
+        if not place.startswith(":"):
+            place = f":{place.lstrip()}"
         below = ", ".join(filter(None, (place, notes)))
         return f"{_header(item, group, notes)} ", f"[{below}] "
 

@@ -153,8 +153,9 @@ class OpenAIFormat(MessageFormat):
         return ChatMessage(_role(role, given.get("name")), check_content(plainest(blocks)))
 
     def _read_call(self, call: JSONObject) -> ContentBlock:
-        # Some compatible servers leave the type out.
-        return self.read({**call, "type": "custom" if "custom" in call else "function"})
+        """Return a call as a content block. Some compatible servers leave its type out."""
+        kind = "custom" if "custom" in call else "function"
+        return self.read({**call, "type": kind})
 
     def values_of(self, block: ContentBlock) -> JSONDict:
         """Return the values of a content block as they are sent, by the names of fields."""
@@ -192,7 +193,9 @@ class OpenAIFormat(MessageFormat):
         parts = self.shown(said, is_assistants=True)
         message: JSONDict = {"role": "assistant", "content": self.plain(parts)}
         if calls:
-            message |= {"content": message["content"] if parts else None, "tool_calls": calls}
+            message["tool_calls"] = calls
+            if not parts:
+                message["content"] = None
         return [message]
 
     def _result_message(self, result: ToolResultBlock) -> JSONDict:
@@ -206,7 +209,9 @@ class OpenAIFormat(MessageFormat):
 
     def plain(self, parts: list[Block]) -> JSONValue:
         """Return parts in the API's plainest form: one text is a string, and so is nothing."""
-        return super().plain(parts) if parts else self.empty
+        if not parts:
+            return self.empty
+        return super().plain(parts)
 
     def message_tokens(self, message: JSONObject, counter: TokenCounter) -> int:
         """Return the tokens of one message with its framing."""
@@ -228,6 +233,7 @@ def _message_of(given: JSONObject) -> JSONObject:
 
 
 def _role(role: str, name: JSONValue) -> str:
+    """Return the role of the stored message: a named user's is the name."""
     if role == "developer":
         return "system"
     if role == "user" and isinstance(name, str) and name and name not in PROVIDERS_ROLES:
@@ -252,6 +258,7 @@ def _spoken(given: JSONObject) -> Iterator[ContentBlock]:
 
 
 def _author(role: str) -> JSONDict:
+    """Return the fields of a message that say whose it is."""
     if role in ("system", "user", "assistant"):
         return {"role": role}
     return {"role": "user", "name": speaker_name(role)}

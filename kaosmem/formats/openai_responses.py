@@ -128,8 +128,10 @@ class ResponsesFormat(OpenAIFormat):
             yield self.read(item)
             return
         extra = extra_text(item, ("phase",))
-        for read in self.read_content(item.get("content")):
-            yield TextBlock(read.text, extra=extra) if isinstance(read, TextBlock) else read
+        for block in self.read_content(item.get("content")):
+            if isinstance(block, TextBlock):
+                block = TextBlock(block.text, extra=extra)
+            yield block
 
     def read(self, block: JSONObject) -> ContentBlock:
         """Return an item, or a part of one, as a content block. Raises InvalidArgumentError."""
@@ -216,11 +218,14 @@ class ResponsesFormat(OpenAIFormat):
         shown = shown_text(block_text(block))
         if not shown:
             return None
-        phase = extra_fields(block.extra, ("phase",)) if isinstance(block, TextBlock) else {}
-        return {"role": "assistant", "content": shown, **phase}
+        item: JSONDict = {"role": "assistant", "content": shown}
+        if isinstance(block, TextBlock):
+            item |= extra_fields(block.extra, ("phase",))
+        return item
 
 
 def _items_of(message: object) -> list[JSONObject]:
+    """Return the items of a message: one, a list of them, or those of a reply."""
     if isinstance(message, list | tuple):
         return parts_of(message, _ITEM)
     given = mapping_of(message, _ITEM)
@@ -238,15 +243,20 @@ def _role(item: JSONObject) -> str:
             raise InvalidArgumentError(
                 f"{_ITEM} needs a type or a role, such as 'user'; this one has {shown_name(role)}"
             )
-        return "system" if role == "developer" else str(role)
+        if role == "developer":
+            return "system"
+        return str(role)
     if kind == "item_reference":
         raise InvalidArgumentError(
             f"{_ITEM} is a reference, which has no content; give the item itself"
         )
-    return "tool" if _is_output(str(kind)) else "assistant"
+    if _is_output(str(kind)):
+        return "tool"
+    return "assistant"
 
 
 def _is_output(kind: str) -> bool:
+    """Return whether items of a kind are results, which the application sends."""
     return kind.endswith("_call_output") or kind in ("mcp_approval_response", "tool_search_output")
 
 
@@ -279,12 +289,15 @@ def _is_of_reply(message: object) -> bool:
 
 def _is_item(block: ContentBlock) -> TypeGuard[OpaqueBlock]:
     """Return whether a block was an item of its own, not a part of a message."""
-    is_own = isinstance(block, OpaqueBlock) and block.provider == ResponsesFormat.name
-    return is_own and not block.kind.startswith("input_")  # type: ignore[union-attr]
+    if not isinstance(block, OpaqueBlock) or block.provider != ResponsesFormat.name:
+        return False
+    return not block.kind.startswith("input_")
 
 
 def _reasoning_item(block: ThinkingBlock) -> JSONDict:
-    fields = extra_fields(block.extra, _REASONING_FIELDS)
-    summary = [{"type": "summary_text", "text": block.thinking}] if block.thinking else []
+    """Return reasoning as an item, with its own summary if that was kept."""
+    summary = []
+    if block.thinking:
+        summary.append({"type": "summary_text", "text": block.thinking})
     sent = {"type": "reasoning", "summary": summary, "encrypted_content": block.data}
-    return sent | fields
+    return sent | extra_fields(block.extra, _REASONING_FIELDS)

@@ -196,13 +196,15 @@ class ShapedBlocks(ABC):
         return [block for block in shown if block is not None]
 
     def _shown_block(self, block: ContentBlock, *, is_assistants: bool) -> Block | None:
+        """Return a block as the provider is shown it, None if it is left out."""
         sent: Block | None = None
         match block:
             case OpaqueBlock():
                 sent = sent_part(block, self.name)
             case ThinkingBlock():
-                is_sent = is_assistants and block.is_sealed_by(self.name)
-                return self.write(block) if is_sent else None
+                if is_assistants and block.is_sealed_by(self.name):
+                    return self.write(block)
+                return None
             case ToolUseBlock() if is_assistants:
                 sent = self.write(block)
             case ImageBlock() | DocumentBlock() if not is_assistants:
@@ -213,8 +215,9 @@ class ShapedBlocks(ABC):
             sent = self.text(escaped_in_history(block_text(block)))
         text = sent.get("text")
         # A blank text with a signature goes back.
-        is_blank = isinstance(text, str) and not text.strip() and sent == self.text(text)
-        return None if is_blank else sent
+        if isinstance(text, str) and not text.strip() and sent == self.text(text):
+            return None
+        return sent
 
     def content_tokens(self, block: JSONObject, counter: TokenCounter) -> int:
         """Return the estimated tokens of a block without its share of the framing."""
@@ -236,8 +239,10 @@ class ShapedBlocks(ABC):
         """Return the tokens of a text or of blocks, with their framing."""
         if isinstance(content, str):
             return self.block_framing + counter(content)
-        blocks = content or ()
-        return sum(self.block_framing + self.content_tokens(block, counter) for block in blocks)
+        tokens = 0
+        for block in content or ():
+            tokens += self.block_framing + self.content_tokens(block, counter)
+        return tokens
 
     def shown_blocks(self, content: Iterable[ContentBlock]) -> list[Block]:
         """Return blocks of a user's message or of a result, at least one."""
@@ -245,8 +250,9 @@ class ShapedBlocks(ABC):
 
     def plain(self, blocks: list[Block]) -> JSONValue:
         """Return blocks as the content of a message or of a result, in the plainest form."""
-        is_text = self.takes_text and len(blocks) == 1 and self.kind(blocks[0]) is TextBlock
-        return blocks[0]["text"] if is_text else blocks
+        if self.takes_text and len(blocks) == 1 and self.kind(blocks[0]) is TextBlock:
+            return blocks[0]["text"]
+        return blocks
 
     def read_content(self, content: JSONValue) -> list[ContentBlock]:
         """Return a text, or the blocks of a message, as content blocks."""
@@ -266,8 +272,8 @@ def named_message(role: str, blocks: Sequence[ContentBlock]) -> ChatMessage:
         InvalidArgumentError: If the blocks cannot be kept.
     """
     content = check_content(plainest(blocks))
-    first = content[0] if role == "user" and len(content) > 1 else None
-    speaker = named_speaker(first.text) if isinstance(first, TextBlock) else None
-    if speaker is None:
-        return ChatMessage(role, content)
-    return ChatMessage(speaker, plainest(blocks[1:]))
+    if role == "user" and len(content) > 1 and isinstance(content[0], TextBlock):
+        speaker = named_speaker(content[0].text)
+        if speaker is not None:
+            return ChatMessage(speaker, plainest(blocks[1:]))
+    return ChatMessage(role, content)

@@ -139,7 +139,9 @@ def values_in(template: Template, block: JSONObject) -> dict[Field, JSONValue] |
             elif not wanted.is_optional:
                 return None
         elif isinstance(wanted, Mapping):
-            inner = values_in(wanted, given) if isinstance(given, Mapping) else None
+            if not isinstance(given, Mapping):
+                return None
+            inner = values_in(wanted, given)
             if inner is None:
                 return None
             values |= inner
@@ -178,9 +180,10 @@ def written(
 ) -> JSONDict | None:
     """Return a block with values in the first shape that fits, None if there is none."""
     for shape in shapes:
-        block = filled(shape.template, values) if shape.kind is kind else None
-        if block is not None:
-            return block
+        if shape.kind is kind:
+            block = filled(shape.template, values)
+            if block is not None:
+                return block
     return None
 
 
@@ -204,9 +207,11 @@ def values_of(block: ContentBlock) -> JSONDict:
 
 
 def _image_values(image: ImageBlock) -> JSONDict:
+    """Return the values of an image, of one with a `data:` URL its data."""
     url = sendable_url(image.url)
     data_url = split_data_url(url or "")
-    values = {"url": url, "detail": image.detail if image.detail in _DETAILS else None}
+    detail = image.detail if image.detail in _DETAILS else None
+    values = {"url": url, "detail": detail}
     if data_url is None:
         return {**values, "media_type": image.media_type or None}
     media_type, data = data_url
@@ -241,7 +246,9 @@ def _arguments(call: ToolUseBlock) -> JSONDict:
 def shown_text(text: str) -> str:
     """Return a text as it is shown, "" for a blank one."""
     shown = escaped_in_history(text)
-    return shown if shown.strip() else ""
+    if shown.strip():
+        return shown
+    return ""
 
 
 def result_text(text: str) -> str:

@@ -123,12 +123,12 @@ def decoded_text(data: bytes) -> str:
     except UnicodeDecodeError as error:
         if b"\0" in data:
             raise UnreadableError("binary") from None
-        text = "" if is_utf_16 else _decoded_otherwise(data)
+        where = f"at byte {error.start:,}; save it as UTF-8"
+        if is_utf_16:
+            raise UnreadableError("not UTF-16", where) from None
+        text = _decoded_otherwise(data)
         if not text:
-            expected = "UTF-16" if is_utf_16 else "UTF-8"
-            raise UnreadableError(
-                f"not {expected}", f"at byte {error.start:,}; save it as UTF-8"
-            ) from None
+            raise UnreadableError("not UTF-8", where) from None
     if "\0" in text:
         raise UnreadableError("binary")
     return with_newlines(text)

@@ -120,7 +120,9 @@ def kind_of(name: str, data: bytes) -> Kind:
 def _suffix_of(name: str) -> str:
     """Return the suffix of a name in lower case, "" without one."""
     stem, _, suffix = name.lower().rpartition(".")
-    return suffix if stem else ""
+    if stem:
+        return suffix
+    return ""
 
 
 def _by_content(data: bytes) -> Kind | None:

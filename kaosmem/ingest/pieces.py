@@ -150,7 +150,8 @@ def _joined(
         if spans:
             first, last = spans[-1]
             is_small = _chars(segments, first, last) < SMALL_CHARS
-            joins = _chars(segments, first, end) <= (MAX_CHARS if is_small else limit)
+            max_chars = MAX_CHARS if is_small else limit
+            joins = _chars(segments, first, end) <= max_chars
             if not joins and is_small and not _join_back(spans, segments, strengths, is_inside):
                 joins = is_inside and _chars(segments, begin, end) > MAX_CHARS
             if joins:

@@ -256,7 +256,9 @@ def _defined(lines: list[_Line], position: int) -> str:
         following = lines[position + 1 : position + 2]
         if bare.endswith("{") or (following and following[0].bare == "{"):
             definition = _CALLABLE.fullmatch(bare)
-    return definition[1] if definition else ""
+    if definition is None:
+        return ""
+    return definition[1]
 
 
 def _led(lines: list[_Line], segments: list[Segment]) -> list[Segment]:
@@ -280,8 +282,9 @@ def _prose_segments(
     position = 0
     while position < len(lines):
         line = lines[position]
-        may_be_heading = position not in fenced and len(line.bare) <= _MAX_HEADING_CHARS
-        heading = heading_at(lines, position) if may_be_heading else None
+        heading = None
+        if position not in fenced and len(line.bare) <= _MAX_HEADING_CHARS:
+            heading = heading_at(lines, position)
         if heading is None:
             _put_under(scopes.path, segments, above)
             if position in fenced:

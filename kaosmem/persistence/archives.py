@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from operator import attrgetter
 from typing import TypeVar
 
 from kaosmem.errors import CorruptionError
@@ -67,7 +66,7 @@ class Archives:
         if listed is not None and recovered.purged == self.purged and not self.is_outdated:
             # A snapshot of this process may have been stored while the session was read.
             known = {*(self.listed or ()), *listed}
-            listed = tuple(sorted(known, key=attrgetter("path")))
+            listed = tuple(sorted(known))
         self.listed = listed
         self.purged = recovered.purged
         self.is_outdated = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import NamedTuple
 
 from kaosmem.errors import ConflictError, CorruptionError
@@ -121,7 +120,8 @@ def create(
     if not (yield from _is_still_there(head)):
         yield Delete(path, at_once=True)
         raise _replaced()
-    return _after(replace(head, segment=head.seq + 1), commit, len(commit.data))
+    head = head._replace(segment=head.seq + 1)
+    return _after(head, commit, len(commit.data))
 
 
 def _is_still_there(head: Head) -> Steps[bool]:

@@ -70,8 +70,9 @@ class CommitLog:
         # The first writer may have been killed before the identity was durable. Only a log of one
         # commit may lack it.
         is_first_alone = len(recovered.head.txns) == 1 and not recovered.snapshot
-        is_unsure = storage.appends and is_first_alone
-        self._named = 0 if is_unsure else recovered.named  # the segment that the identity names
+        self._named = recovered.named  # the segment that the identity names
+        if storage.appends and is_first_alone:
+            self._named = 0
         self._start_from(recovered)
 
     def _start_from(self, recovered: Recovered) -> None:
@@ -178,7 +179,9 @@ class CommitLog:
 
     def _last_segment(self, head: Head) -> int:
         """Return the last segment that is held for good. Objects may be rolled up into the first."""
-        return head.segment if self.storage.appends else 1
+        if self.storage.appends:
+            return head.segment
+        return 1
 
     def catch_up(self, *, whole: bool = False) -> LogChanges:
         """Return the later commits of others, and whether a failed commit is stored.

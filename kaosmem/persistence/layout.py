@@ -152,4 +152,6 @@ def segments(names: Iterable[str]) -> list[int]:
 def _number(name: str) -> int:
     """Return the number of a numbered file, 0 for any other."""
     match = _NUMBERED.fullmatch(name)
-    return int(match[1]) if match else 0
+    if match is None:
+        return 0
+    return int(match[1])

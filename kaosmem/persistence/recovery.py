@@ -105,8 +105,11 @@ def recover(session: str = "") -> Steps[Recovered]:
     for _ in range(LOOKS):
         # First the note and the identity, which are stored after their records, and then the log: a
         # snapshot listed after it cannot lack the log that follows it.
-        noted = (yield ReadNote()) if session else None
-        identity = (yield from read_identity()) if session else None
+        noted = None
+        identity = None
+        if session:
+            noted = yield ReadNote()
+            identity = yield from read_identity()
         log = yield List(LOG)
         snapshots = yield from list_snapshots()
         try:
@@ -292,7 +295,7 @@ class _Walk:
             # Without a new commit, the last one begins where it did: it may have to be written
             # again.
             began = self.head.began if segment == self.head.segment else start
-            begin = replace(self.head, segment=segment, size=start, last=last, began=began)
+            begin = self.head._replace(segment=segment, size=start, last=last, began=began)
             tail = read_tail(data[start:], begin, start=start, path=path)
             self.records += tail.records
             self.head = tail.head

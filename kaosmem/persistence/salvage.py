@@ -100,10 +100,13 @@ def _salvaged(session: str) -> Steps[Recovered | None]:
         return None
     is_named_lost = identity.segment > max([last_noted, base.purged, *log])
     damage += _gaps(records, lost, base.seq, newest, identity.segment if is_named_lost else 0)
-    archives = base.archives if base.log_id else None  # None: nothing names them
+    archives = None  # nothing names them
+    header = None
+    if base.log_id:
+        archives = base.archives
+        header = base.header
     damage += yield from check_archives(archives or ())
     found = [records[seq] for seq in sorted(records)]
-    header = base.header if base.log_id else None
     return Recovered(
         Head(max([base.seq, *records]), log_id=log_id),
         header,
@@ -120,7 +123,9 @@ def _salvaged(session: str) -> Steps[Recovered | None]:
 
 def _own_identity(session: str, damage: list[CorruptionError]) -> Steps[Identity]:
     """Return the identity of a session, one without a log and a segment if it is lost."""
-    found = (yield from read_identity()) if session else None
+    found = None
+    if session:
+        found = yield from read_identity()
     if isinstance(found, Identity):
         if found.session == session:
             return found
@@ -247,8 +252,9 @@ def _lost_items(file: ItemFile, count: int | None) -> str:
     lost = "its end is lost"
     if count is not None:
         lost = f"{count - len(file.items)} of its {count} items are lost"
-    header = "" if file.log_id else ", and its header"
-    return f"{lost}{header}; {OLDER_TEXTS}"
+    if not file.log_id:
+        lost += ", and its header"
+    return f"{lost}; {OLDER_TEXTS}"
 
 
 def _damaged(
@@ -286,7 +292,9 @@ def _base(
         if part is None:
             is_purge = not file.log_id and (yield from is_purge_unfinished())
             part = file
-            purged = seq if is_purge else file.purged
+            purged = file.purged
+            if is_purge:
+                purged = seq
     # The first segment is blank if something was forgotten.
     begins = 1 in log and (yield Read(log_file(1)))
     if part and (purged or not begins):

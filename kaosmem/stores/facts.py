@@ -398,7 +398,9 @@ def _new_fact(
     text = check_text(content, "content")
     checked = check_metadata(metadata)
     check_timestamp(checked)
-    return NewFact(text, None if ttl is None else check_ttl(ttl), key, checked)
+    if ttl is not None:
+        ttl = check_ttl(ttl)
+    return NewFact(text, ttl, key, checked)
 
 
 def _shelf_key(agent_id: str, namespace: str) -> Shelf:

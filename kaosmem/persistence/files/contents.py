@@ -200,4 +200,6 @@ def read_table(listed: ListedArchive) -> Steps[Table | None]:
     listed.check(line)
     fields = parse_object(line)
     checksum(line, stated_crc(b'{"crc":"' + str(fields.get("after")).encode()))
-    return Table(fields) if "columns" in fields else None
+    if "columns" in fields:
+        return Table(fields)
+    return None

@@ -89,7 +89,7 @@ def encode_items(
         "chain": f"{head.crc:08x}",
         "log": head.log_id,
         "purged": head.purged,
-        "archives": [each.to_list() for each in head.archives],
+        "archives": list(map(list, head.archives)),
         "txns": [*head.txns],
         "d": head.header,
     }

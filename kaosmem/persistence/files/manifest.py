@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kaosmem.errors import CorruptionError
@@ -11,7 +10,6 @@ from kaosmem.names import shown
 from kaosmem.persistence.files.lines import decode_line, encode_line
 from kaosmem.persistence.layout import SESSION, archive_file
 from kaosmem.persistence.steps import Read, ReadParts, Steps, Write
-from kaosmem.types import JSONValue
 
 OLDER_TEXTS = "an older text may stand for what it held; bring it back from a copy"
 """What the loss of an archive file costs."""
@@ -32,8 +30,7 @@ class Identity(NamedTuple):
     segment: int
 
 
-@dataclass(frozen=True, slots=True)
-class ListedArchive:
+class ListedArchive(NamedTuple):
     """An archive file as a snapshot names it.
 
     Attributes:
@@ -63,13 +60,9 @@ class ListedArchive:
         """Return the first bytes of its last line."""
         return b'{"crc":"%08x",' % self.crc
 
-    def to_list(self) -> list[JSONValue]:
-        """Return it as JSON values."""
-        return [self.seq, self.crc, self.size, self.start]
-
     @classmethod
     def from_list(cls, stored: object) -> ListedArchive:
-        """Return the entry that `to_list` stored. Raises CorruptionError."""
+        """Return the entry of a list of its fields. Raises CorruptionError."""
         match stored:
             case [int(seq), int(crc), int(size), int(start)] if 0 <= start < size:
                 return cls(seq, crc, size, start)

@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kaosmem.errors import CorruptionError, UnsupportedVersionError
@@ -155,8 +155,7 @@ _NULS = re.compile(rb"\0+")
 REMEDY = "read_only=True opens what is intact, `kaosmem repair` rescues it into a new session, a copy brings back all"
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """Where the log ends.
 
     Attributes:
@@ -182,7 +181,7 @@ class Head:
 
     def before(self, segment: int) -> Head:
         """Return the same end of the log, where the next record begins a segment."""
-        return replace(self, segment=segment, size=0, last=0, began=0)
+        return self._replace(segment=segment, size=0, last=0, began=0)
 
 
 @dataclass(frozen=True, slots=True)

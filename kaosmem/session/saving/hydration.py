@@ -177,7 +177,8 @@ def _hydrate(
         if name not in known
     }
     sections = _restored(recovered, known | unknown, ranker)
-    windows = Windows(() if recovered.is_partial else header.get("windows", ()))
+    shown = () if recovered.is_partial else header.get("windows", ())
+    windows = Windows(shown)
     operations = _repeated(recovered, sections)
     trace = Trace(header.get("turns", 0))
     unpurged = _apply_to_session(windows, trace, operations)

@@ -114,13 +114,9 @@ def _repair(
     hydrated = hydrate(recovered, stored_specs(recovered), counter, None, read_only=True)
     whole = _whole(entries, hydrated, counter, recovered.damage)
     outdated = _outdated(whole.archived, hydrated.sections.values())
-    report = RepairReport(
-        session_id,
-        None,
-        {name: len(section) for name, section in hydrated.sections.items() if len(section)},
-        dict(Counter(version.item.section for version in whole.archived)),
-        log.damage,
-    )
+    items = {name: len(section) for name, section in hydrated.sections.items() if len(section)}
+    archived_items = Counter(version.item.section for version in whole.archived)
+    report = RepairReport(session_id, None, items, dict(archived_items), log.damage)
     if is_archive_sound and not hydrated.is_partial:
         return report
     new_id = into or session_id[: MAX_NAME_CHARS - len(_ENDING)] + _ENDING

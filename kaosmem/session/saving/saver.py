@@ -279,7 +279,9 @@ class Saver:
         stored = theirs.stored
         read = {} if stored is None else stored.sections
         if theirs.touched is not None and not self._needs_all(theirs):
-            taken = self._with_unsaved() if discard else self._both(theirs)
+            taken = self._both(theirs)
+            if discard:
+                taken = self._with_unsaved()
             read = {name: section for name, section in read.items() if name in taken}
         ours = self._taken_out()
         if discard:

@@ -40,7 +40,9 @@ class ToldItem(NamedTuple):
         """Return whether the session knew this at a time; None is now."""
         if at is None:
             return self.known_until is None
-        return self.known_from <= at and (self.known_until is None or at < self.known_until)
+        if self.known_until is not None and self.known_until <= at:
+            return False
+        return self.known_from <= at
 
     def end(self, known_at: datetime | None) -> datetime | None:
         """Return when the item stopped to hold, as the session knew it at a time; None is now."""
