@@ -79,7 +79,7 @@ def test_an_interruption_while_a_draft_is_deleted_lets_others_in(tmp_path):
 
 
 @pytest.mark.parametrize("note", [b"", b"0", b"1", b"\0" * 100, b"0 0000 zz", "missing", "copied"])
-def test_a_log_without_a_note_of_its_own_opens(note, tmp_path):
+def test_a_copied_session_or_a_log_without_a_readable_note_opens(note, tmp_path):
     """The note is never synced: a power loss may take it, or a part of it.
 
     An emptied lock file accepts the loss. A backup of a session in use may hold the lock file of a

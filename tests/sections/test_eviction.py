@@ -17,7 +17,17 @@ from kaosmem import (
 )
 from kaosmem.sections.eviction import POLICIES, EvictionQueue, Standing, combined
 
+UNIT = Standing(first=0, last=0, items=1, tokens=1, priority=0, uses=0, last_use=0, pinned=0)
 EVICTING = [name for name, policy in POLICIES.items() if policy.key]
+
+
+def units(**columns):
+    """Return units in stored order with these values."""
+    rows = zip(*columns.values(), strict=True)
+    return [
+        replace(UNIT, **({"first": place, "last": place} | dict(zip(columns, row, strict=True))))
+        for place, row in enumerate(rows)
+    ]
 
 
 class Queue:
@@ -30,6 +40,24 @@ class Queue:
 
     def choose_victims(self, newcomer, **asked):
         return self._queue.choose_victims(newcomer, **asked, firsts=[*self._held])
+
+
+@pytest.mark.parametrize(
+    ("policy", "held", "order"),
+    [
+        ("fifo", units(last=[9, 1, 2]), [0, 1, 2]),
+        ("lifo", units(last=[9, 1, 2]), [0, 2, 1]),
+        ("lru", units(last_use=[5, 3, 3, 4]), [1, 2, 3, 0]),
+        ("lfu", units(uses=[1, 0, 1, 0], last_use=[2, 9, 1, 3]), [3, 1, 2, 0]),
+        ("priority", units(priority=[1, 0, -1, 0]), [2, 1, 3, 0]),
+    ],
+)
+def test_each_policy_evicts_in_its_own_order(policy, held, order):
+    """fifo by the first item, lifo by the last, lru and lfu by use, priority by priority; then the oldest."""
+    known = {unit.first: unit for unit in held}
+    newcomer = replace(UNIT, first=99, priority=99)
+    victims = Queue(policy, known).choose_victims(newcomer, own=(), tokens=0, items=len(held))
+    assert victims == order
 
 
 def test_calls_that_wait_for_their_results_stay():

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import kaosmem.persistence.log as log_module
 from kaosmem import InvalidArgumentError, SectionSpec, SessionMemory, SessionOptions
-from kaosmem.compaction import SummarizationCompaction
+from kaosmem.compaction import SummarizationCompaction, Summarizer
+from kaosmem.compaction.model_requests import ModelRequests
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 from kaosmem.sections.substitution import compacted_in
@@ -27,6 +28,7 @@ def quoting(prompt):
     return f"Said {' '.join(dict.fromkeys(WORD.findall(prompt[-1].text)))}."
 
 
+MODEL = Summarizer(ModelRequests(ScriptedLLM(quoting), pause_s=0))
 SPECS = (
     SectionSpec("role", placement="static", eviction="none"),
     SectionSpec("messages", budget=60, placement="history", eviction="fifo", recall=0.3),
@@ -37,7 +39,7 @@ SPECS = (
         "talk",
         budget=80,
         placement="history",
-        compaction=SummarizationCompaction(ScriptedLLM(quoting), 40, 10, max_summary_tokens=40),
+        compaction=SummarizationCompaction(MODEL, 40, 10, max_summary_tokens=40),
     ),
 )
 
@@ -112,12 +114,14 @@ async def _play(played):
             memory = memories[writer]
             match op:
                 case "add":
-                    word = f"fact{len(ends)}x"
-                    item = memory.add(section, f"{word} {'and ' * size}", ttl_s=ttl_s)
-                    assert item.expires_at == (
-                        None if ttl_s is None else clock() + timedelta(seconds=ttl_s)
-                    )
-                    ends[word] = item.expires_at
+                    # Of a talk so much that it is soon to be summarized.
+                    for _ in range(4 if section == "talk" else 1):
+                        word = f"fact{len(ends)}x"
+                        item = memory.add(section, f"{word} {'and ' * size}", ttl_s=ttl_s)
+                        assert item.expires_at == (
+                            None if ttl_s is None else clock() + timedelta(seconds=ttl_s)
+                        )
+                        ends[word] = item.expires_at
                 case "wait":
                     clock.advance(size)
                 case "look":
