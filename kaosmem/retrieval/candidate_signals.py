@@ -55,7 +55,7 @@ _BRIEF = 64
 """An answer of so many tokens counts half: it may repeat the words of its question."""
 _SHORT = 64
 """A text of so many tokens has a size that tells."""
-_LONG = 1_024
+_MAX_SIZE_TOKENS = 1_024
 """A text of more tokens counts as one of so many. Nearly all texts to learn from are shorter."""
 _REPETITIONS = 3
 """So many questions that repeat the query rank as any other entry."""
@@ -175,7 +175,7 @@ class Candidates:
             "nearby_words": self.nearby(words, 2),
             "phrases": self.terms.phrase_shares(self.matches.clause),
             # A fifth of the logarithm. All short texts count as about the same.
-            "size": on_log_scale(np.clip(tokens - 1, 0, _LONG), _SHORT) // 5,
+            "size": on_log_scale(np.clip(tokens - 1, 0, _MAX_SIZE_TOKENS), _SHORT) // 5,
         }
 
     def _spoken(self) -> Signals:
