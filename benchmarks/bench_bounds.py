@@ -33,8 +33,8 @@ from kaosmem.conversation import ActionEvent, EventLog, LLMSummarizingCondenser
 from kaosmem.formation import PatternFormer
 from kaosmem.ingest.files import UnreadableError
 from kaosmem.ingest.kinds import KINDS as FILE_KINDS
-from kaosmem.ingest.kinds import Kind
-from kaosmem.ingest.pieces import Part
+from kaosmem.ingest.kinds import FileKind
+from kaosmem.ingest.pieces import DocumentPart
 from kaosmem.language.query import Query
 from kaosmem.memos import clear_memos
 from kaosmem.retrieval.rankers import LinearRanker
@@ -184,7 +184,7 @@ def adding(text: str) -> Callable[[], object]:
     return lambda: memory.add("documents", text)
 
 
-def ingesting(kind: Kind, text: str) -> Callable[[], object]:
+def ingesting(kind: FileKind, text: str) -> Callable[[], object]:
     """Return the reading of a file of this kind that holds the text."""
     holders: dict[str, Callable[[str], str]] = {
         "notebook": _notebook,
@@ -198,7 +198,7 @@ def ingesting(kind: Kind, text: str) -> Callable[[], object]:
     def act() -> None:
         with suppress(UnreadableError):
             for part in kind.parts(data):
-                if isinstance(part, Part):
+                if isinstance(part, DocumentPart):
                     list(part.pieces)
 
     return act

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from benchmarks.corpus import seeded_texts
 from kaosmem import BM25Ranker, LinearRanker, SessionMemory
-from kaosmem.cli.terminal import Phases
+from kaosmem.cli.terminal import ProgressLine
 from kaosmem.evaluation import read_corpora
 from kaosmem.evaluation.evidence import Corpus, EvidenceItem
 from kaosmem.retrieval.ranker import Ranker
@@ -96,7 +96,7 @@ async def is_shown(corpus: Corpus, line: Line, ranker: Ranker) -> list[bool]:
 async def measure(corpora: Sequence[Corpus], ranker: Ranker) -> dict[str, list[int]]:
     """Return by kind how many questions there are, and how many have their answer in each budget."""
     sums: dict[str, list[int]] = {}
-    with Phases(per_second=1) as phases:
+    with ProgressLine(per_second=1) as phases:
         for corpus in corpora:
             phases.begin(corpus.name)
             for line in read():

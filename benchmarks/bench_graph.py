@@ -16,7 +16,7 @@ import networkx
 import pytest
 
 from kaosmem import Context, SessionMemory
-from kaosmem.entities import Entity, Relationship, part_of
+from kaosmem.entities import Entity, Relationship, graph_part_of
 from kaosmem.language.query import Query
 from kaosmem.retrieval.rankers import BM25Ranker, GraphRanker
 from kaosmem.sections.section import Section
@@ -90,7 +90,7 @@ def scanned(section: Section, query: str, ranker: GraphRanker) -> tuple[dict[str
     Hops beyond the ranker's depth count nothing here. The second value is the most that they can add.
     """
     items = list(section)
-    parts = {item.id: part_of(item.metadata) for item in items}
+    parts = {item.id: graph_part_of(item.metadata) for item in items}
     entities = {part.id: item_id for item_id, part in parts.items() if isinstance(part, Entity)}
     relationships = [
         (item_id, part) for item_id, part in parts.items() if isinstance(part, Relationship)

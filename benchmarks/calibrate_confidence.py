@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from kaosmem import SessionMemory
 from kaosmem.assembly.confidence import BIAS, figures
-from kaosmem.cli.terminal import Phases
+from kaosmem.cli.terminal import ProgressLine
 from kaosmem.evaluation import read_corpora
 from kaosmem.evaluation.assemblers import SessionAssembler
 from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question
@@ -43,7 +43,7 @@ from kaosmem.evaluation.measurement import DEFAULT_BUDGETS
 from kaosmem.evaluation.report import UNSCORED
 from kaosmem.language.dates import without_periods
 from kaosmem.language.query import excerpt
-from kaosmem.sections.proposal import Stock
+from kaosmem.sections.proposal import CandidatePool
 
 FIGURES = "covered", "at_once", "pairs", "shown"
 NOTHING = {"covered": 0.0, "at_once": -2.4, "pairs": 0.0, "shown": -15.0}
@@ -105,8 +105,8 @@ class Asker:
         shown = {item.id for item in context.items}
         with self._memory[SECTION].index.asked() as index:
             frequencies = index.frequencies(without_periods(excerpt(query)))
-        stock = Stock(len(self._memory[SECTION]), self._memory.admin.used, frequencies)
-        found = figures(query, context.items, stock) if shown else None
+        pool = CandidatePool(len(self._memory[SECTION]), self._memory.admin.used, frequencies)
+        found = figures(query, context.items, pool) if shown else None
         share = len(shown.intersection(evidence)) / len(evidence) if evidence else 0.0
         values = found or NOTHING
         return Asked(self._dataset, way, budget, share, tuple(values[name] for name in FIGURES))
@@ -276,7 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         corpus for folder in options.data.split(os.pathsep) for corpus in read_corpora(folder)
     ]
     asked: list[Asked] = []
-    with Phases(per_second=1) as phases:
+    with ProgressLine(per_second=1) as phases:
         for done, of_corpus in enumerate(ask_all(corpora, every=options.every), 1):
             asked += of_corpus
             phases.show(corpora[done - 1].name, done, len(corpora))

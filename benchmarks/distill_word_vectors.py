@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 import kaosmem.retrieval
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.embedders import MiniLMEmbedder, tokenizer_path
-from kaosmem.retrieval.vocabulary import FILE
+from kaosmem.retrieval.vocabulary import WORD_VECTORS_FILE
 
 DIMENSIONS = 128
 FIRST_WORD = 1996
 """The vocabulary begins with marks, letters and unused entries."""
-PATH = Path(kaosmem.retrieval.__file__).parent / FILE
+PATH = Path(kaosmem.retrieval.__file__).parent / WORD_VECTORS_FILE
 
 
 def words_of_the_model() -> Iterator[tuple[str, float]]:

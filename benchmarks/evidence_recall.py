@@ -37,12 +37,12 @@ from pkgutil import resolve_name
 import numpy as np
 
 from kaosmem.cli.measuring import print_report
-from kaosmem.cli.terminal import Phases
+from kaosmem.cli.terminal import ProgressLine
 from kaosmem.errors import KaosmemError
 from kaosmem.evaluation import evaluate, read_corpora
 from kaosmem.evaluation.assemblers import (
     ASSEMBLERS,
-    OF_RANKERS,
+    RANKER_ASSEMBLERS,
     Assembler,
     Order,
     OrderAssembler,
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.plot:
             check_plot(options.plot)
         assemblers = [assembler_named(name) for name in options.assembler or COMPARED]
-        with Phases(per_second=1) as phases:  # drawing must not show in the times
+        with ProgressLine(per_second=1) as phases:  # drawing must not show in the times
             phases.begin("reading items and questions")
             corpora = read_corpora(options.data, datasets=options.datasets)
             phases.begin("measuring contexts")
@@ -164,8 +164,8 @@ def _parser() -> argparse.ArgumentParser:
         "--assembler",
         metavar="NAME",
         action="append",
-        help=f"only this one: {', '.join((*COMPARED, *OF_RANKERS))}, or your own as module:attribute; "
-        "can be repeated",
+        help=f"only this one: {', '.join((*COMPARED, *RANKER_ASSEMBLERS))}, or your own as "
+        "module:attribute; can be repeated",
     )
     add(
         "--plot",

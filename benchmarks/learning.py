@@ -14,7 +14,7 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation.assemblers import SessionAssembler
 from kaosmem.evaluation.evidence import Corpus
 from kaosmem.evaluation.report import UNSCORED
-from kaosmem.retrieval.candidate_signals import BY_HAND
+from kaosmem.retrieval.candidate_signals import HAND_SET_WEIGHTS
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.rankers import DenseRanker, LinearRanker, Weights
 from kaosmem.retrieval.scores import ONE
@@ -198,7 +198,7 @@ def _lesson(corpus: Corpus, query: str, wanted: list[int], index: LinearIndex) -
         corpus.dataset,
         index.is_conversation,
         found.matches.named / ONE,
-        {name: found.signals[name] / ONE for name in found.signals if name not in BY_HAND},
+        {name: found.signals[name] / ONE for name in found.signals if name not in HAND_SET_WEIGHTS},
         answers / answers.sum(),
     )
 

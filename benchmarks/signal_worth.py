@@ -25,12 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kaosmem import LinearRanker, SectionSpec
-from kaosmem.cli.terminal import Phases
+from kaosmem.cli.terminal import ProgressLine
 from kaosmem.evaluation import read_corpora
 from kaosmem.evaluation.assemblers import SessionAssembler
 from kaosmem.evaluation.evidence import Corpus, Question
 from kaosmem.evaluation.report import UNSCORED
-from kaosmem.retrieval.candidate_signals import Candidates
+from kaosmem.retrieval.candidate_signals import SignalCandidates
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.scores import top
 
@@ -100,7 +100,9 @@ def answered(
     return Answered(dataset, index.is_conversation, recalls, proposed)
 
 
-def scores_of(index: LinearIndex, found: Candidates) -> Iterator[tuple[str, NDArray[np.int64]]]:
+def scores_of(
+    index: LinearIndex, found: SignalCandidates
+) -> Iterator[tuple[str, NDArray[np.int64]]]:
     """Yield the scores of candidates with all signals, and without each of them."""
     added = index.weighted(found)
     total = total_of(added)
@@ -182,7 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     folders = options.data.split(os.pathsep)
     corpora = [corpus for folder in folders for corpus in read_corpora(folder)]
     found: list[Answered] = []
-    with Phases(per_second=1) as phases:
+    with ProgressLine(per_second=1) as phases:
         for done, each in enumerate(answers(corpora, options.budget, options.every), 1):
             found += each
             phases.show(corpora[done - 1].name, done, len(corpora))

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from benchmarks.learning import Lesson, learn_weights, read_lessons
 from kaosmem import BM25Ranker, DenseRanker, Embedder, LinearRanker, SectionSpec
 from kaosmem.cli.measuring import print_report
-from kaosmem.cli.terminal import Phases
+from kaosmem.cli.terminal import ProgressLine
 from kaosmem.evaluation import evaluate, read_corpora
 from kaosmem.evaluation.assemblers import Packer, SessionAssembler
 from kaosmem.evaluation.evidence import Corpus, EvidenceItem
@@ -176,7 +176,7 @@ async def validated(
     parts: bool,
 ) -> Report:
     """Return what kaosmem makes of each corpus with weights learned from the others."""
-    with Phases(per_second=1) as phases:
+    with ProgressLine(per_second=1) as phases:
         phases.begin("learning")
         assemblers = [held_out(ranker, corpora, lessons)]
         of_ranker = PARTS | (DENSE_PARTS if isinstance(ranker, DenseRanker) else LINEAR_PARTS)
@@ -244,7 +244,7 @@ def learn_all(corpora: Sequence[Corpus], folder: Path) -> None:
         shipped = default_weights(file)
         ranker = LinearRanker() if embedder is None else dense_ranker(embedder)
         read = corpora if embedder is None else few_texts(corpora)
-        with Phases(per_second=1) as phases:
+        with ProgressLine(per_second=1) as phases:
             phases.begin(f"learning {file}")
             learned = learn_weights(read_lessons(read, ranker=ranker))
         (folder / file).write_text(learned.to_json(), encoding="utf-8")
@@ -291,7 +291,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.all:
         learn_all(corpora, options.all)
         return
-    with Phases(per_second=1) as phases:
+    with ProgressLine(per_second=1) as phases:
         phases.begin("reading what each question can be answered from")
         ranker = dense_ranker(options.embedder) if options.dense else LinearRanker()
         lessons = read_lessons(corpora, ranker=ranker)

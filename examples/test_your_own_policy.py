@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kaosmem import EvictionPolicy, SectionSpec, SessionMemory
 
-# The key sorts units; the smallest makes room first. A unit's standing has `first`, `last`,
+# The key sorts units; the smallest makes room first. A unit's statistics are `first`, `last`,
 # `items`, `tokens`, `priority`, `uses`, `last_use` and `pinned`. Set `counts_uses=True` if the key
 # looks at uses.
 LARGEST = EvictionPolicy("largest", lambda unit: (-unit.tokens,))

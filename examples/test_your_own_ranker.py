@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from kaosmem import Item, SectionSpec, SessionMemory
 from kaosmem.language.analysis import analyze
-from kaosmem.retrieval.ranker import check_new, unknown
+from kaosmem.retrieval.ranker import check_new, unknown_ordinal
 from kaosmem.testing import RankerContract
 
 
@@ -39,7 +39,7 @@ class SharedWordsIndex:
 
     def remove(self, ordinal: int) -> None:
         if ordinal not in self._words:
-            raise unknown(ordinal)
+            raise unknown_ordinal(ordinal)
         del self._words[ordinal]
 
     def rank(

@@ -151,7 +151,7 @@ def check_instance(
     return given
 
 
-def check_several(given: Iterable[T], name: str) -> Iterable[T]:
+def check_collection(given: Iterable[T], name: str) -> Iterable[T]:
     """Return several things, not one: a text or a mapping, though iterable, is one.
 
     Raises InvalidArgumentError.
@@ -163,13 +163,13 @@ def check_several(given: Iterable[T], name: str) -> Iterable[T]:
     raise InvalidArgumentError(f"{name} is a {type(given).__name__}; give a list, such as [value]")
 
 
-def check_listed(
+def check_list_of(
     given: Iterable[T],
     kind: type[T],
     name: str,
 ) -> list[T]:
     """Return several things, all of one class, as a list. Raises InvalidArgumentError."""
-    listed = list(check_several(given, name))
+    listed = list(check_collection(given, name))
     for each in listed:
         if not isinstance(each, kind):
             raise InvalidArgumentError(

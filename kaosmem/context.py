@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
 
-from kaosmem.arguments import check_count, check_instance, check_several
+from kaosmem.arguments import check_collection, check_count, check_instance
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy, SlidingWindowCompaction
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.compaction.shortening import with_shorter_results
@@ -134,7 +134,7 @@ class AgentContext:
             raise InvalidArgumentError(
                 "messages of no run would never be cleared; name their run, or keep them"
             )
-        checked = map(check_message, check_several(messages, "messages"))
+        checked = map(check_message, check_collection(messages, "messages"))
         new = [
             message if message.id else replace(message, id=self._new_id()) for message in checked
         ]

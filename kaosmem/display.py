@@ -60,7 +60,7 @@ def _columns(char: str) -> int:
     return 1
 
 
-def fitted(
+def truncated(
     text: str,
     columns: int,
     *,
@@ -100,11 +100,11 @@ def preview(text: str, columns: int = 60) -> str:
     begin = text[: 8 * columns]
     line = " ".join(begin.split())
     if len(begin) == len(text) or width(visible(line)) > columns:
-        return fitted(line, columns) or "(empty)"
-    return fitted(line, columns - 1) + _CUT
+        return truncated(line, columns) or "(empty)"
+    return truncated(line, columns - 1) + _CUT
 
 
-def scored(score: float | None) -> str:
+def score_text(score: float | None) -> str:
     """Return a score in few columns, "-" for none."""
     if score is None:
         return "-"
@@ -138,10 +138,10 @@ def aligned(
     return found
 
 
-def counted(number: int, noun: str) -> str:
+def count_text(number: int, noun: str) -> str:
     """Return a number with its noun.
 
-    >>> counted(1, "turn"), counted(2_000, "turn")
+    >>> count_text(1, "turn"), count_text(2_000, "turn")
     ('1 turn', '2,000 turns')
     """
     if number == 1:
@@ -149,10 +149,10 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}s"
 
 
-def listed(texts: Sequence[str], most: int) -> str:
+def comma_list(texts: Sequence[str], most: int) -> str:
     """Return texts with commas between them, the first `most` and how many more there are."""
     more = [f"{len(texts) - most:,} more"] if len(texts) > most else []
-    return ", ".join([*(fitted(text, 40, tail=12) for text in texts[:most]), *more])
+    return ", ".join([*(truncated(text, 40, tail=12) for text in texts[:most]), *more])
 
 
 _CELL_CHARS = 120
@@ -229,4 +229,4 @@ def table(
 def _html(text: str | Markup) -> str:
     if isinstance(text, Markup):
         return text.html
-    return escape(fitted(text, _CELL_CHARS, tail=_CELL_CHARS // 3))
+    return escape(truncated(text, _CELL_CHARS, tail=_CELL_CHARS // 3))

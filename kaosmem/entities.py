@@ -226,7 +226,7 @@ class SubGraph:
         return SubGraph(entities, tuple(each for each in held if each.source in reached))
 
 
-Part: TypeAlias = Entity | Relationship
+GraphPart: TypeAlias = Entity | Relationship
 _P = TypeVar("_P", Entity, Relationship)
 
 
@@ -246,7 +246,7 @@ def check_relationship_id(given: object) -> str:
     return str(given)
 
 
-def part_of(metadata: JSONObject) -> Part | None:
+def graph_part_of(metadata: JSONObject) -> GraphPart | None:
     """Return the entity or relationship that an item's metadata holds, or None."""
     for kind, name in ((Relationship, "relationship"), (Entity, "entity")):
         stored = metadata.get(name)
@@ -292,7 +292,7 @@ def _check_id(given: object, what: str) -> None:
     )
 
 
-def _keep_properties(part: Part) -> None:
+def _keep_properties(part: GraphPart) -> None:
     """Check and copy the properties of an entity or a relationship. Raises InvalidArgumentError."""
     object.__setattr__(part, "properties", check_metadata(part.properties, "properties"))
 
@@ -319,7 +319,7 @@ def _made(kind: type[_P], given: _P | JSONObject) -> _P:
         ) from None
 
 
-def _for_labels(part: Part) -> JSONDict:
+def _for_labels(part: GraphPart) -> JSONDict:
     """Return the properties that the label of an item shows."""
     return {
         name: part.properties[name]
@@ -328,7 +328,7 @@ def _for_labels(part: Part) -> JSONDict:
     }
 
 
-def _stored(part: Part) -> JSONDict:
+def _stored(part: GraphPart) -> JSONDict:
     """Return the fields that are not empty as JSON values."""
     values = ((name, getattr(part, name)) for name in part.__slots__)
     return {

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from kaosmem.arguments import is_number, json_text
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.names import choices, nearest, shown, shown_name
+from kaosmem.names import name_hint, nearest, shown, shown_name
 from kaosmem.types import JSONDict, JSONObject, JSONValue
 
 Filter: TypeAlias = Mapping[str, Any]
@@ -246,7 +246,7 @@ def _condition(
                 "text"
             )
     raise InvalidArgumentError(
-        f"{shown_name(field)} has the condition {shown_name(name)}; {choices(name, CONDITIONS)}"
+        f"{shown_name(field)} has the condition {shown_name(name)}; {name_hint(name, CONDITIONS)}"
     )
 
 

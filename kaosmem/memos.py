@@ -19,7 +19,7 @@ def register_memo(clear: Callable[[], None]) -> None:
     _CLEARS.append(clear)
 
 
-def remembered(most: int | None) -> Callable[[F], F]:
+def memoized(most: int | None) -> Callable[[F], F]:
     """Let a function remember its last `most` results, until something is forgotten."""
 
     def remembering(make: F) -> F:

@@ -111,12 +111,12 @@ def nearest(name: object, names: Iterable[str]) -> str | None:
     return None
 
 
-def choices(name: object, names: Iterable[str]) -> str:
+def name_hint(name: object, names: Iterable[str]) -> str:
     """Return the remedy for a name that is not among the valid ones.
 
-    >>> choices("finding", ["role", "findings"])
+    >>> name_hint("finding", ["role", "findings"])
     "did you mean 'findings'? use one of role, findings"
-    >>> choices("deals", ["role", "findings"])
+    >>> name_hint("deals", ["role", "findings"])
     'use one of role, findings'
     """
     valid = list(names)

@@ -10,7 +10,7 @@ from itertools import chain, count
 from typing import NamedTuple, TypeAlias
 
 from kaosmem.arguments import STRICT_JSON
-from kaosmem.memos import remembered
+from kaosmem.memos import memoized
 from kaosmem.types import ContentBlock, OpaqueBlock
 from kaosmem.types.content import TextBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage, Item, StoredItem
@@ -73,7 +73,7 @@ class Link(NamedTuple):
         )
 
 
-@remembered(128)
+@memoized(128)
 def _plain_link(role: str) -> Link:
     return Link(role=role)
 
@@ -128,7 +128,7 @@ _KINDS_OF_CALLS = (
 _ANSWERED = ("_call", "mcp_approval_request")
 
 
-@remembered(128)
+@memoized(128)
 def _served_call(kind: str, data: str) -> _ServedCall:
     """Return the call that a part of a provider's own tool is, or answers."""
     for end, names, is_result in _KINDS_OF_CALLS:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from kaosmem import SectionSpec, SessionMemory
-from kaosmem.display import fitted, listed, visible, width
+from kaosmem.display import comma_list, truncated, visible, width
 from tests.contexts import sums_of
 from tests.worlds import HOSTILE
 
@@ -261,7 +261,7 @@ def test_a_decision_tells_its_item_by_source_key_or_given_id_and_its_text():
 def test_fitted_text_is_no_wider_than_its_room(text, columns, data):
     """It is at most so wide for us and for rich, holds nothing a terminal obeys, and is the text if that fits."""
     tail = data.draw(st.integers(0, columns - 1))
-    shown = fitted(text, columns, tail=tail)
+    shown = truncated(text, columns, tail=tail)
     assert cell_len(shown) <= width(shown) <= columns
     assert len(shown) <= 2 * columns
     assert visible(shown) == shown
@@ -280,4 +280,4 @@ def test_what_changes_the_reading_of_a_line_is_shown_as_an_escape():
         visible("a\ufe01\u3164\U000e0100\U000e0041❤️") == r"a\ufe01\u3164\U000e0100\U000e0041" + "❤️"
     )
     assert visible("زمان\u200cبندی 日本") == "زمان\u200cبندی 日本"
-    assert listed(["a", "b", "c"], 2) == "a, b, 1 more"
+    assert comma_list(["a", "b", "c"], 2) == "a, b, 1 more"

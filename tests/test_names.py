@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem.errors import InvalidNameError
-from kaosmem.names import check_item_id, check_name, choices, name_of, path_of, safe_id, shown
+from kaosmem.names import check_item_id, check_name, name_hint, name_of, path_of, safe_id, shown
 
 valid_names = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._@:+-]{0,127}\Z").filter(
     lambda name: ".." not in name
@@ -82,7 +82,7 @@ def test_anything_else_is_refused_with_the_remedy(name):
 @pytest.mark.parametrize("name", ["deals", "", None, [], "findings" * 1_000_000])
 def test_a_name_that_resembles_none_gets_the_list(name):
     """Nothing is guessed of a name that is far from all, or too long to be compared."""
-    assert choices(name, ["role", "findings"]) == "use one of role, findings"
+    assert name_hint(name, ["role", "findings"]) == "use one of role, findings"
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t", None])

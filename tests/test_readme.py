@@ -15,7 +15,7 @@ from opentelemetry.util._once import Once
 from benchmarks.draw_pictures import RECALL, TURN, recalls, turns
 from kaosmem import DEFAULT_SECTIONS, Reason, SessionMemory, SyncSessionMemory
 from kaosmem.assembly.context import SourceStatus
-from kaosmem.retrieval.candidate_signals import BY_HAND
+from kaosmem.retrieval.candidate_signals import HAND_SET_WEIGHTS
 from kaosmem.retrieval.rankers import default_weights
 from kaosmem.session.directory import list_sessions
 from tests.console import Console
@@ -223,7 +223,7 @@ def test_the_glossary_names_every_reason():
 
 async def test_the_glossary_names_every_signal():
     """Each signal of the rankers has one row, and no row names anything else."""
-    signals = {*BY_HAND}
+    signals = {*HAND_SET_WEIGHTS}
     for file in ("weights.json", "weights_dense.json"):
         weights = default_weights(file)
         signals |= {*weights.conversation, *weights.documents, *weights.named_documents}

@@ -27,13 +27,13 @@ FRAME = "(frame)"
 INSTRUCTIONS = "(instructions and tools)"
 """Stands there for the tokens of the instructions and tools that a call gave."""
 
-_JOINED = 2
+_MAX_JOINED_TOKENS = 2
 """So many tokens of a text may join those of its label and its line end."""
 Notes: TypeAlias = Mapping[str, str]
 """Notes of items, by their ids."""
 NO_NOTES: Notes = MappingProxyType({})
 
-_NOISE = 1e-6
+_ROUNDING_ERROR = 1e-6
 """Shares of tokens do not add up exactly."""
 
 
@@ -100,7 +100,7 @@ def allocate(
     for spec in sorted(wanting, key=attrgetter("is_history"), reverse=True):
         if spec.name in floors:
             give(spec.name, left)
-    return {name: int(grant + _NOISE) for name, grant in grants.items()}
+    return {name: int(grant + _ROUNDING_ERROR) for name, grant in grants.items()}
 
 
 def scaled_floors(specs: Sequence[SectionSpec]) -> list[SectionSpec]:
@@ -173,7 +173,7 @@ LineOf: TypeAlias = Callable[[Item, str | None], Line]
 """Return an item as a line, with a note (one of `NOTES`) or without."""
 
 
-def line_measure(style: LabelStyle, counter: TokenCounter) -> LineOf:
+def line_maker(style: LabelStyle, counter: TokenCounter) -> LineOf:
     """Return a function that makes the lines of items.
 
     A line is made once for each style and note. So an item is shown as it was measured.
@@ -194,7 +194,7 @@ def least_tokens(unit: Candidate) -> int:
     item = unit.items[0]
     if len(unit.items) > 1 or not isinstance(item.content, str) or _hides(item):
         return 0
-    return max(0, unit.tokens - _JOINED)
+    return max(0, unit.tokens - _MAX_JOINED_TOKENS)
 
 
 @once_per_item
@@ -202,17 +202,17 @@ def _hides(item: Item) -> bool:
     return without_hidden(item.text) is not item.text
 
 
-def standing_of(unit: Candidate) -> tuple[int, ...]:
+def display_order_of(unit: Candidate) -> tuple[int, ...]:
     """Return the key that orders units where they are shown."""
-    return unit.standing or (unit.position, 1, 0)
+    return unit.display_order or (unit.position, 1, 0)
 
 
-Labels: TypeAlias = dict[Group, tuple[tuple[int, ...], int]]
+LabelsByGroup: TypeAlias = dict[Group, tuple[tuple[int, ...], int]]
 """By group, where the first unit stands that it shows, and the tokens of its label."""
 
 
 @dataclass(slots=True)
-class Run:
+class TokenTally:
     """The tokens of the units under one header. A unit's cost depends on its groups alone.
 
     Attributes:
@@ -224,39 +224,39 @@ class Run:
     header: int
     line_of: LineOf
     used: int = 0
-    labels: Labels = field(default_factory=dict)
+    labels: LabelsByGroup = field(default_factory=dict)
 
-    def added(
+    def cost_of(
         self,
         units: Iterable[Candidate],
         notes: Notes = NO_NOTES,
-    ) -> tuple[int, Labels]:
+    ) -> tuple[int, LabelsByGroup]:
         """Return the tokens that units add, and the labels that they change.
 
         Args:
             notes: The notes of items, by id.
         """
         tokens = 0 if self.used else self.header
-        changed: Labels = {}
+        changed: LabelsByGroup = {}
         for unit in units:
             for item in unit.items:
                 line = self.line_of(item, notes.get(item.id))
                 tokens += line.tokens
                 if not line.group:
                     continue
-                standing = standing_of(unit)
+                display_order = display_order_of(unit)
                 first = changed.get(line.group) or self.labels.get(line.group)
                 if first is None:
                     tokens += line.label
-                elif standing < first[0]:
+                elif display_order < first[0]:
                     tokens += line.label - first[1]
                 else:
                     continue
-                changed[line.group] = standing, line.label
+                changed[line.group] = display_order, line.label
         return tokens, changed
 
-    def take(self, tokens: int, labels: Labels) -> None:
-        """Add units, as `added` has measured them."""
+    def add(self, tokens: int, labels: LabelsByGroup) -> None:
+        """Add units, as `cost_of` has measured them."""
         self.used += tokens
         self.labels |= labels
 
@@ -278,7 +278,7 @@ def header_tokens(spec: SectionSpec, counter: TokenCounter) -> int:
 
 
 @dataclass(frozen=True)
-class Costs:
+class FormatCosts:
     """The costs of one format under one counter. A unit is measured once, and keeps its size."""
 
     format: Format
@@ -351,7 +351,7 @@ def check_required(
     Args:
         required: The items of a static section that must be shown with it, itself included.
     """
-    line_of = line_measure(spec.labels, counter)
+    line_of = line_maker(spec.labels, counter)
     header = header_tokens(spec, counter)
     need = header
     for each in required:

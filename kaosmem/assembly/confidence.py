@@ -28,8 +28,8 @@ from kaosmem.formats.labels import source_label
 from kaosmem.language.analysis import analyze
 from kaosmem.language.dates import without_periods
 from kaosmem.language.keys import key_words
-from kaosmem.language.query import Query, asks, excerpt
-from kaosmem.sections.proposal import Proposal, Stock
+from kaosmem.language.query import Query, excerpt, has_closing_question
+from kaosmem.sections.proposal import CandidatePool, Proposal
 from kaosmem.types.items import Item
 
 BIAS = "bias"
@@ -57,7 +57,7 @@ def confidence_of(
     Args:
         proposals: All that could be shown.
     """
-    found = figures(query, items, stock_of(query, proposals))
+    found = figures(query, items, pool_of(query, proposals))
     if found is None:
         return None
     if found["shown"] == -math.inf:
@@ -70,7 +70,7 @@ def confidence_of(
 def figures(
     query: str,
     items: Iterable[Item],
-    stock: Stock,
+    pool: CandidatePool,
 ) -> dict[str, float] | None:
     """Return the figures of a query and the shown items by name; None for a query without terms.
 
@@ -78,7 +78,7 @@ def figures(
     """
     question = analyze(excerpt(query))
     asked = terms_of(query)
-    rarity = _rarity(asked, stock)
+    rarity = _rarity(asked, pool)
     pairs = {pair for pair in pairwise(asked) if pair[0] != pair[1]}
     if not rarity:
         return None
@@ -106,43 +106,43 @@ def figures(
         "covered": share,
         "at_once": _logarithm(at_once),
         "pairs": len(side_by_side) / len(pairs) if pairs else share,
-        "shown": log(shown / max(shown, stock.tokens)) if shown else -math.inf,
+        "shown": log(shown / max(shown, pool.tokens)) if shown else -math.inf,
     }
 
 
 def are_weak(
     query: str,
     items: Iterable[Item],
-    stock: Stock | None,
+    pool: CandidatePool | None,
 ) -> bool:
     """Return whether no item that a source retrieved has a fifth of the terms of a query.
 
     A tenth is enough for a question. False if words cannot tell.
     """
-    found = match_of(query, items, stock)
-    least = _WEAK_FOR_QUESTION if asks(query) else _WEAK_FOR_STATEMENT
+    found = match_of(query, items, pool)
+    least = _WEAK_FOR_QUESTION if has_closing_question(query) else _WEAK_FOR_STATEMENT
     return found is not None and found < _logarithm(least)
 
 
 def match_of(
     query: str,
     items: Iterable[Item],
-    stock: Stock | None,
+    pool: CandidatePool | None,
 ) -> float | None:
     """Return the figure `at_once` of items that a source retrieved, by the rarity of terms there.
 
     None if words cannot tell: the source does not count them, or the query names no subject, as
     "Go on." does not.
     """
-    if stock is None or stock.frequencies is None or not Query(excerpt(query)).has_topic:
+    if pool is None or pool.frequencies is None or not Query(excerpt(query)).has_topic:
         return None
-    found = figures(query, items, stock)
+    found = figures(query, items, pool)
     if found is None:
         return None
     return found["at_once"]
 
 
-def stock_of(query: str, proposals: Iterable[Proposal]) -> Stock:
+def pool_of(query: str, proposals: Iterable[Proposal]) -> CandidatePool:
     """Return all that several sources could propose.
 
     If an index does not count the items that have a term, or if there is none, the items that are
@@ -154,15 +154,15 @@ def stock_of(query: str, proposals: Iterable[Proposal]) -> Stock:
     frequencies: Counter[str] = Counter()
     for proposal in proposals:
         offered = items_of(proposal.units)
-        stock = proposal.stock or Stock(len(offered), sum(item.tokens for item in offered))
-        items += stock.items
-        tokens += stock.tokens
-        if stock.frequencies is not None:
-            frequencies.update(stock.frequencies)
+        pool = proposal.pool or CandidatePool(len(offered), sum(item.tokens for item in offered))
+        items += pool.items
+        tokens += pool.tokens
+        if pool.frequencies is not None:
+            frequencies.update(pool.frequencies)
         else:
             for item in offered:
                 frequencies.update(terms.intersection(analyze(item.text)))
-    return Stock(items, tokens, frequencies)
+    return CandidatePool(items, tokens, frequencies)
 
 
 def terms_of(query: str) -> list[str]:
@@ -177,11 +177,11 @@ def _logarithm(share: float) -> float:
     return log((share + _LEAST) / (1 + _LEAST))
 
 
-def _rarity(terms: Iterable[str], stock: Stock) -> dict[str, float]:
+def _rarity(terms: Iterable[str], pool: CandidatePool) -> dict[str, float]:
     """Return how much each term counts, 1 in all: its idf, as BM25 has it."""
-    known = stock.frequencies or {}
-    counts = {term: min(known.get(term, 0), stock.items) for term in terms}
-    idfs = {term: idf(stock.items, count) for term, count in counts.items()}
+    known = pool.frequencies or {}
+    counts = {term: min(known.get(term, 0), pool.items) for term in terms}
+    idfs = {term: idf(pool.items, count) for term, count in counts.items()}
     total = math.fsum(idfs.values())
     return {term: each / total for term, each in idfs.items()}
 

@@ -9,10 +9,10 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from kaosmem.arguments import check_several
-from kaosmem.assembly.credit import CALLERS_WORD, Credit, find_uses
-from kaosmem.assembly.seen import Seen
-from kaosmem.display import fitted, listed, preview, width
+from kaosmem.arguments import check_collection
+from kaosmem.assembly.assembled_turn import AssembledTurn
+from kaosmem.assembly.credit import CLAIMED_BY_CALLER, Credit, find_uses
+from kaosmem.display import comma_list, preview, truncated, width
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.formats import Format, Rendered, parse_message, read_messages
 from kaosmem.formats.labels import source_label
@@ -150,7 +150,7 @@ class Decision:
             room = columns - min(width(text), columns // 3) - 1
         else:
             room = columns
-        label = fitted(self.label, max(1, room), tail=2 * room // 3)
+        label = truncated(self.label, max(1, room), tail=2 * room // 3)
         left = columns - width(label) - 1
         if text and left > 0:
             return f"{label} {preview(text, left)}"
@@ -241,7 +241,7 @@ class SourceReport:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Context(Seen):
+class Context(AssembledTurn):
     """The content that an agent sees in one turn.
 
     Of a window, `items` are the visible items that the session holds live, then the items that this
@@ -259,7 +259,7 @@ class Context(Seen):
         sources: Status of each attached source, by name.
         window, epoch: The name of the window that it continues, and how often that was packed anew;
             "" and 0 without one.
-        rebased: Why the window was packed anew (see `Rebased`), None if it was continued.
+        rebased: Why the window was packed anew (see `RebaseReason`), None if it was continued.
         prefix_tokens: Tokens of the previous request, which this one begins with.
         appended: Tokens that this turn appended.
         cache_breakpoints: Indexes of messages where a provider's cache marker pays, at most four.
@@ -292,7 +292,7 @@ class Context(Seen):
 
     def __repr__(self) -> str:
         sections = [f"{name} {use.items:,}" for name, use in self.by_section.items() if use.items]
-        held = listed(sections, 3) or "empty"
+        held = comma_list(sections, 3) or "empty"
         return f"<Context {self.format}: {self.used:,} of {self.budget:,} tokens; {held}>"
 
     @property
@@ -429,7 +429,7 @@ class Context(Seen):
             )
         by_id = {item.id: item for item in self.items}
         named = []
-        for item_id in dict.fromkeys(check_several(ids, "ids")):
+        for item_id in dict.fromkeys(check_collection(ids, "ids")):
             if item_id not in by_id:
                 raise NotFoundError(
                     f"the context shows no item {shown(item_id)}; its items are context.items"
@@ -441,7 +441,7 @@ class Context(Seen):
             text = parse_message(reply, self._format).text
         if not named and not text.strip():
             raise InvalidArgumentError("there is nothing to credit; give the reply, or ids=[...]")
-        found = [Credit(item, CALLERS_WORD) for item in named]
+        found = [Credit(item, CLAIMED_BY_CALLER) for item in named]
         uses = find_uses(text, self.query, self.items)
         found += [each for each in uses if each.item not in named]
         self._credits([each.item for each in found], named if confirmed else ())

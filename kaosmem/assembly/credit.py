@@ -12,7 +12,7 @@ from kaosmem.language.marks import WORD, marks_of, plain_word
 from kaosmem.types.items import Item
 from kaosmem.units import Link
 
-CALLERS_WORD = "the caller says so"
+CLAIMED_BY_CALLER = "the caller says so"
 _QUOTE_WORDS = 3
 """So many words in a row, without stop words, are a quote. A shorter item is quoted whole."""
 _LEAST_QUOTE_WORDS = 2

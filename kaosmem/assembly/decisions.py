@@ -11,7 +11,7 @@ from kaosmem.assembly.allocation import cap_of
 from kaosmem.assembly.context import Decision, Reason
 from kaosmem.assembly.fitting import Share
 from kaosmem.assembly.packing import Packing
-from kaosmem.assembly.why import IN
+from kaosmem.assembly.why import INCLUDED_REASONS
 from kaosmem.sections import Candidate
 from kaosmem.sections.spec import SectionSpec
 
@@ -44,7 +44,7 @@ def decide(packing: Packing) -> tuple[Decision, ...]:
                 decision = Decision(
                     item.id,
                     name,
-                    reason in IN,
+                    reason in INCLUDED_REASONS,
                     shown_reason,
                     unit.rank,
                     unit.score,
@@ -129,8 +129,8 @@ def _lacking(
     left: int,
 ) -> int:
     """Return how many more tokens would have let a unit in, if tokens decided."""
-    tokens, _ = share.run.added([unit])
-    free = min(left, share.cap - share.run.used)
+    tokens, _ = share.tally.cost_of([unit])
+    free = min(left, share.cap - share.tally.used)
     return max(1, tokens - free)
 
 
@@ -140,7 +140,7 @@ def _left_to_block(packing: Packing) -> int:
     limits = packing.packer.limits
     if limits is None:
         return left
-    return min(left, limits.block - sum(share.run.used for share in packing.block_shares))
+    return min(left, limits.block - sum(share.tally.used for share in packing.block_shares))
 
 
 def _lacking_to_tail(packing: Packing, spec: SectionSpec) -> dict[int, int]:

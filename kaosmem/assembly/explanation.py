@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kaosmem.assembly.allocation import FRAME
 from kaosmem.assembly.difference import difference
-from kaosmem.assembly.why import MEANINGS
+from kaosmem.assembly.why import REASON_MEANINGS
 from kaosmem.display import (
     aligned,
-    counted,
-    fitted,
+    count_text,
     preview,
     prose,
-    scored,
+    score_text,
+    truncated,
     visible,
     width,
 )
 
 if TYPE_CHECKING:
+    from kaosmem.assembly.assembled_turn import AssembledTurn
     from kaosmem.assembly.context import Decision
-    from kaosmem.assembly.seen import Seen
     from kaosmem.types.items import Item
 
 COLUMNS = 80
@@ -54,7 +54,7 @@ class _Line(NamedTuple):
 
 
 def explanation(
-    turn: Seen,
+    turn: AssembledTurn,
     *,
     misses: int,
     columns: int = COLUMNS,
@@ -69,18 +69,18 @@ def explanation(
     """
     report = []
     for line in _report(turn, misses, columns, most):
-        text = fitted(line.text, columns)
+        text = truncated(line.text, columns)
         if color and line.style:
             text = f"{_COLORS[line.style]}{text}{_RESET}"
         report.append(text)
     return "\n".join(report)
 
 
-def html(turn: Seen, *, misses: int = 10) -> str:
+def html(turn: AssembledTurn, *, misses: int = 10) -> str:
     """Return the report, and the difference from the turn before. Each item opens to its text."""
     parts = []
     for line in [*_report(turn, misses, _HTML_COLUMNS, _SHOWN_ITEMS), *_changes(turn)]:
-        text = escape(fitted(line.text, _HTML_COLUMNS))
+        text = escape(truncated(line.text, _HTML_COLUMNS))
         if line.item is None:
             parts.append(f"{text}\n")
         else:
@@ -91,7 +91,7 @@ def html(turn: Seen, *, misses: int = 10) -> str:
 
 
 def _report(
-    turn: Seen,
+    turn: AssembledTurn,
     misses: int,
     columns: int,
     most: int | None,
@@ -125,7 +125,7 @@ def _report(
             yield _Line(text, "legend")
 
 
-def _changes(turn: Seen) -> Iterator[_Line]:
+def _changes(turn: AssembledTurn) -> Iterator[_Line]:
     """Yield the difference from the turn before, a line for each item."""
     if turn.before is None:
         return
@@ -150,7 +150,7 @@ def _legend(decisions: Sequence[Decision]) -> Iterator[str]:
     reasons = {decision.reason.value: decision.included for decision in decisions}
     wide = max(map(len, reasons))
     for reason, is_in in sorted(reasons.items(), key=lambda each: not each[1]):
-        yield f"  {reason:<{wide}}  {'in' if is_in else 'out':<3}  {MEANINGS[reason]}"
+        yield f"  {reason:<{wide}}  {'in' if is_in else 'out':<3}  {REASON_MEANINGS[reason]}"
     if any(decision.score is not None for decision in decisions):
         yield "  score: 0 to 100, the best match has the most; cutoff: the lowest that is in"
     if any(" by " in decision.why for decision in decisions):
@@ -158,7 +158,7 @@ def _legend(decisions: Sequence[Decision]) -> Iterator[str]:
 
 
 def _rows_of_text(
-    turn: Seen,
+    turn: AssembledTurn,
     decisions: Sequence[Decision],
     columns: int,
 ) -> list[str]:
@@ -170,14 +170,14 @@ def _rows_of_text(
     for decision in decisions:
         *cells, reason = _cells(turn, decision, _MIN_ITEM)
         if decision.same_as is not None or decision.fault:
-            reason = fitted(reason, _MAX_REASON)
+            reason = truncated(reason, _MAX_REASON)
         narrow.append((*cells, reason))
     room = max(0, columns - max(map(width, aligned(_HEADER, narrow, _NUMBERS))))
     return aligned(_HEADER, [_cells(turn, each, _MIN_ITEM + room) for each in decisions], _NUMBERS)
 
 
 def _cells(
-    turn: Seen,
+    turn: AssembledTurn,
     decision: Decision,
     columns: int,
 ) -> tuple[str, ...]:
@@ -187,7 +187,7 @@ def _cells(
         same_as = turn.decision(decision.same_as).summary(_MAX_TWIN)
         reason = replace(decision, same_as=same_as).why
     return (
-        fitted(decision.section, _MAX_SECTION, tail=6),
+        truncated(decision.section, _MAX_SECTION, tail=6),
         decision.summary(columns),
         "-" if decision.rank is None else f"{decision.rank:,}",
         "-" if decision.score is None else _percent(decision.score),
@@ -196,9 +196,9 @@ def _cells(
     )
 
 
-def _summary(turn: Seen) -> Iterator[str]:
+def _summary(turn: AssembledTurn) -> Iterator[str]:
     """Yield the title, the query, the sums, and notes on the window, sources and notices."""
-    items = counted(len(turn.items), "item")
+    items = count_text(len(turn.items), "item")
     yield f"{turn.used:,} of {turn.budget:,} tokens used, {items}, format {turn.format}"
     yield f"query: {preview(turn.query, COLUMNS - 7)}"
     yield from _sums(turn)
@@ -211,12 +211,12 @@ def _summary(turn: Seen) -> Iterator[str]:
     if turn.confidence is not None:
         yield f"confidence: {turn.confidence:.2f}"
     for name, report in turn.sources.items():
-        yield f"source {fitted(name, 40, tail=12)}: {report}"
+        yield f"source {truncated(name, 40, tail=12)}: {report}"
     for notice in turn.notices:
         yield f"note: {visible(notice)}"
 
 
-def _sums(turn: Seen) -> list[str]:
+def _sums(turn: AssembledTurn) -> list[str]:
     """Return a line for each section, the layout and the free rest. They add up to the budget."""
     rows = []
     for name, use in turn.by_section.items():
@@ -229,7 +229,7 @@ def _sums(turn: Seen) -> list[str]:
         if cutoff is not None and cutoff.lowest is not None:
             lowest = _percent(cutoff.lowest)
         bar = _bar(use.used, turn.budget)
-        shown = fitted(name, 2 * _MAX_SECTION, tail=_MAX_SECTION)
+        shown = truncated(name, 2 * _MAX_SECTION, tail=_MAX_SECTION)
         rows.append((shown, f"{use.used:,}", f"{use.items:,}", offered, lowest, bar))
     rest = {FRAME: turn.frame, _FREE: turn.budget - turn.used, "budget": turn.budget}
     for name, tokens in rest.items():
@@ -245,4 +245,4 @@ def _percent(score: float) -> str:
     """Return a score as people read it: 0 to 100, with one decimal."""
     if abs(score) < 1_000:
         return f"{score:.1f}"
-    return scored(score)
+    return score_text(score)

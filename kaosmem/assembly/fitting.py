@@ -13,14 +13,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from kaosmem.assembly.allocation import NO_NOTES, Notes, Run, best_match, least_tokens, standing_of
+from kaosmem.assembly.allocation import (
+    NO_NOTES,
+    Notes,
+    TokenTally,
+    best_match,
+    display_order_of,
+    least_tokens,
+)
 from kaosmem.assembly.tails import NO_TAIL, HistoryTail, TailCutter
 from kaosmem.formats.labels import NEWER, POSSIBLY_REPLACED
-from kaosmem.language.duplicates import Shown, newest_first
+from kaosmem.language.duplicates import DuplicateFinder, newest_first
 from kaosmem.sections import Candidate
 from kaosmem.sections.spec import SectionSpec
 
-_WEAK = 0.9
+_WEAK_MATCH_SHARE = 0.9
 """A correction comes before the units with less than this share of the corrected unit's score."""
 
 
@@ -30,7 +37,7 @@ class Share:
 
     Attributes:
         candidates: In order of want.
-        run: The tokens of the units taken.
+        tally: The tokens of the units taken.
         cap: The most tokens that the share may take.
         grant: Its guaranteed tokens.
         most: The cap for tokens that no other share takes, if it is larger.
@@ -48,7 +55,7 @@ class Share:
 
     spec: SectionSpec
     candidates: tuple[Candidate, ...]
-    run: Run
+    tally: TokenTally
     cap: int
     grant: int = 0
     most: int = 0
@@ -67,7 +74,7 @@ class Share:
     @property
     def shown_tokens(self) -> int:
         """Return the tokens of all that the window shows of the section."""
-        return self.run.used + self.tail.used
+        return self.tally.used + self.tail.used
 
     @property
     def units(self) -> list[Candidate]:
@@ -97,7 +104,7 @@ class Share:
 
     def kept(self) -> list[Candidate]:
         """Return the units taken, in the order in which they stand."""
-        return sorted(self.taken.values(), key=standing_of)
+        return sorted(self.taken.values(), key=display_order_of)
 
     def is_duplicate(self, unit: Candidate) -> bool:
         """Return whether a unit was left out as a duplicate."""
@@ -109,21 +116,21 @@ class Share:
     def _by_position(self) -> dict[int, Candidate]:
         return {candidate.position: candidate for candidate in self.candidates}
 
-    def run_of(self, units: Iterable[Candidate], notes: Notes = NO_NOTES) -> Run:
-        """Return a run of these units alone. It ends once it exceeds the cap."""
-        run = Run(self.run.header, self.run.line_of)
+    def tally_of(self, units: Iterable[Candidate], notes: Notes = NO_NOTES) -> TokenTally:
+        """Return a tally of these units alone. It ends once it exceeds the cap."""
+        tally = TokenTally(self.tally.header, self.tally.line_of)
         for unit in units:
-            run.take(*run.added([unit], notes))
-            if run.used > self.cap:
+            tally.add(*tally.cost_of([unit], notes))
+            if tally.used > self.cap:
                 break
-        return run
+        return tally
 
     def best_alone(self, units: Iterable[Candidate]) -> int:
         """Return the tokens of the best match among some units alone, 0 for none."""
         best = best_match(units)
         if best is None:
             return 0
-        return self.run_of([best]).used
+        return self.tally_of([best]).used
 
     def want(self) -> int:
         """Return the tokens of all candidates without notes, as far as the caps allow."""
@@ -135,13 +142,13 @@ class Share:
             least += least_tokens(unit)
             if least >= self.cap:
                 return self.cap
-        return min(self.cap, self.run_of(units).used)
+        return min(self.cap, self.tally_of(units).used)
 
     def may_fit_whole(self, most: float = math.inf) -> bool:
         """Return whether all live units fit in the cap, and in `most` tokens."""
         if not self.is_offered_whole:
             return False
-        live = self.run_of(unit for unit in self.candidates if not unit.recalled)
+        live = self.tally_of(unit for unit in self.candidates if not unit.recalled)
         return live.used <= min(most, self.cap)
 
     # taking units
@@ -150,14 +157,14 @@ class Share:
         """Take the units that must be shown, whatever they cost."""
         for unit in self.candidates:
             if unit.must:
-                self.run.take(*self.run.added([unit]))
+                self.tally.add(*self.tally.cost_of([unit]))
                 self.taken[unit.position] = unit
 
     def take(
         self,
         unit: Candidate,
         most: float,
-        shown: Shown,
+        shown: DuplicateFinder,
     ) -> None:
         """Take a unit, with the current version if it is replaced, if it fits in the share.
 
@@ -167,7 +174,7 @@ class Share:
         """
         if unit.position in self.taken or unit.position in self.barred or self.is_duplicate(unit):
             return
-        room = min(most, self.cap) - self.run.used
+        room = min(most, self.cap) - self.tally.used
         if unit.tokens > room and least_tokens(unit) > room:
             return
         units = [unit]
@@ -176,7 +183,7 @@ class Share:
             if needed is None:
                 return
             units = [*needed, unit]
-        tokens, labels = self.run.added(units)
+        tokens, labels = self.tally.cost_of(units)
         if tokens > room:
             return
         recalled = 0
@@ -188,14 +195,14 @@ class Share:
         # A version that says the same as another one, as after a change back, held at another time.
         if not unit.is_replaced and self._is_repeated(unit, shown):
             return
-        self.run.take(tokens, labels)
+        self.tally.add(tokens, labels)
         self.recall -= recalled
         for each in units:
             self.taken[each.position] = each
             if not each.is_replaced:
                 shown.note(each.items)
 
-    def _missing(self, unit: Candidate, shown: Shown) -> list[Candidate] | None:
+    def _missing(self, unit: Candidate, shown: DuplicateFinder) -> list[Candidate] | None:
         """Return the units that a replaced version lacks. None: it cannot have them."""
         missing = []
         for position in unit.needs:
@@ -217,7 +224,7 @@ class Share:
         unit = self._by_position.get(position)
         return unit is not None and self.is_duplicate(unit)
 
-    def _is_repeated(self, unit: Candidate, shown: Shown) -> bool:
+    def _is_repeated(self, unit: Candidate, shown: DuplicateFinder) -> bool:
         """Return whether a unit is a duplicate of a shown one, and note it if it is."""
         twins = shown.twins(unit.items)
         if not twins:
@@ -244,7 +251,7 @@ class Share:
         """Return whether others may correct a unit that matches the query worse than the best."""
         if unit.must or unit.is_replaced or not unit.needs:
             return False
-        return (unit.score or 0.0) < _WEAK * self._best_score
+        return (unit.score or 0.0) < _WEAK_MATCH_SHARE * self._best_score
 
     @cached_property
     def _best_score(self) -> float:
@@ -279,7 +286,7 @@ class Share:
             if unit.position in self.taken and not unit.is_replaced:
                 for at in unit.needs:
                     if at == unit.needs[-1]:
-                        least = _WEAK * score
+                        least = _WEAK_MATCH_SHARE * score
                     else:
                         least = 0.0
                     waiting[at] = max(least, waiting.get(at, 0.0))
@@ -315,7 +322,7 @@ class Share:
     def mark(self, room: float) -> None:
         """Note which units are newer or possibly replaced, where the notes fit in the room."""
         wanted = self._wanted_notes()
-        most = min(self.cap, self.run.used + room)
+        most = min(self.cap, self.tally.used + room)
         if not wanted or self._take_notes(wanted, most):
             return
         for item_id, note in wanted.items():
@@ -345,10 +352,10 @@ class Share:
 
     def _take_notes(self, notes: Notes, most: float) -> bool:
         """Set the notes of the items taken if the share then has at most `most` tokens."""
-        run = self.run_of(self.taken.values(), notes)
-        if run.used > most:
+        tally = self.tally_of(self.taken.values(), notes)
+        if tally.used > most:
             return False
-        self.run = run
+        self.tally = tally
         self.notes = notes
         return True
 
@@ -356,7 +363,7 @@ class Share:
 def fill(
     shares: Sequence[Share],
     left: int,
-    shown: Shown,
+    shown: DuplicateFinder,
     *,
     opening: int = 0,
 ) -> None:
@@ -375,7 +382,7 @@ def fill(
     tried = [-1] * len(shares)
     for step in ("within grants", "within caps", "with what is left"):
         for place, share in enumerate(shares):
-            used = share.run.used
+            used = share.tally.used
             if step == "with what is left":
                 share.cap = max(share.cap, share.most)
             if step == "within grants":
@@ -387,20 +394,20 @@ def fill(
                 continue  # No unit fits that did not fit before.
             tried[place] = most
             _fill(share, orders[place], most, shown)
-            if share.run.used != used:
-                left -= share.run.used - used + opening
+            if share.tally.used != used:
+                left -= share.tally.used - used + opening
                 opening = 0
     for share in shares:
-        used = share.run.used
+        used = share.tally.used
         share.mark(left)
-        left -= share.run.used - used
+        left -= share.tally.used - used
 
 
 def _fill(
     share: Share,
     units: Sequence[Candidate],
     most: int,
-    shown: Shown,
+    shown: DuplicateFinder,
 ) -> None:
     """Take units until the share has at most `most` tokens.
 

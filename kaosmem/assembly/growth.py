@@ -19,20 +19,20 @@ from kaosmem.assembly.allocation import (
     entries_of,
     header_of,
     items_of,
-    line_measure,
+    line_maker,
 )
 from kaosmem.assembly.confidence import are_weak
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
 from kaosmem.assembly.decisions import retrieved
 from kaosmem.assembly.fitting import Share
 from kaosmem.assembly.offers import Offers
-from kaosmem.assembly.packing import Packing, Part, part_of
+from kaosmem.assembly.packing import Packing, SectionPart, section_part
 from kaosmem.assembly.windows import (
-    Rebased,
+    RebaseReason,
     WindowState,
-    bound,
-    is_asked,
+    has_input_message,
     shown_digest,
+    with_bound_thinking,
     without_unbound,
 )
 from kaosmem.formats import HistoryPart, Layout
@@ -56,7 +56,7 @@ _UNBOUND = (
 
 
 @dataclass(frozen=True)
-class Request:
+class WindowRequest:
     """One call that continues a window.
 
     Args:
@@ -86,12 +86,12 @@ class Request:
         wanted = self.offers.call.wanted
         filtered = "" if wanted is None else wanted.text
         return {
-            Rebased.FORMAT.value: self.offers.call.format.name,
-            Rebased.COUNTER.value: self.offers.counter.name,
-            Rebased.BUDGET.value: self.offers.call.budget,
-            Rebased.MODEL.value: self.model,
-            Rebased.FILTER.value: text_digest(filtered) if filtered else None,
-            Rebased.STATIC.value: text_digest(json_text([static, histories])),
+            RebaseReason.FORMAT.value: self.offers.call.format.name,
+            RebaseReason.COUNTER.value: self.offers.counter.name,
+            RebaseReason.BUDGET.value: self.offers.call.budget,
+            RebaseReason.MODEL.value: self.model,
+            RebaseReason.FILTER.value: text_digest(filtered) if filtered else None,
+            RebaseReason.STATIC.value: text_digest(json_text([static, histories])),
         }
 
     @cached_property
@@ -110,7 +110,7 @@ class Request:
         return [spec for spec in self.offers.specs if spec.placement == placement]
 
 
-class Growth:
+class AppendedTurn:
     """The messages and the block that one turn appends to a window.
 
     Args:
@@ -128,7 +128,7 @@ class Growth:
     def __init__(
         self,
         window: WindowState,
-        request: Request,
+        request: WindowRequest,
         new: Mapping[str, Sequence[Candidate]],
         corrections: Sequence[Item],
     ) -> None:
@@ -138,8 +138,8 @@ class Growth:
         self._new: dict[str, list[Candidate]] = {}
         self.is_asked = text_digest(request.context.query) != window.question
         for name, units in new.items():
-            self._new[name] = bound(units, foreign.get(name))
-            self.is_asked = self.is_asked or any(map(is_asked, units))
+            self._new[name] = with_bound_thinking(units, foreign.get(name))
+            self.is_asked = self.is_asked or any(map(has_input_message, units))
         self._corrected = corrections if self.is_asked else ()
         self._keys = {(each.section, each.key) for each in window.shown.values()}
         self._block = [*self._static_parts(), *self._parts()]
@@ -190,7 +190,7 @@ class Growth:
 
     # The block.
 
-    def _static_parts(self) -> Iterator[Part]:
+    def _static_parts(self) -> Iterator[SectionPart]:
         """Yield the items that came into static sections since the system message was sent."""
         for share in self._request.packing.static_shares:
             kept = items_of(share.kept())
@@ -200,9 +200,9 @@ class Growth:
                 # Verbatim texts have no label. Between others they need one, which no text can
                 # forge.
                 line_of = self._line_of(replace(share.spec.labels, verbatim=False))
-                yield part_of(share.spec, header, items, line_of, self._newer(items))
+                yield section_part(share.spec, header, items, line_of, self._newer(items))
 
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> Iterator[SectionPart]:
         """Yield the other parts of the block.
 
         These are corrections, and the items of the block of a call without the window that are not
@@ -224,10 +224,10 @@ class Growth:
                     if item.id not in chosen:
                         items.append(item)
             if items:
-                yield part_of(spec, header_of(spec), items, self._line_of(spec.labels), notes)
+                yield section_part(spec, header_of(spec), items, self._line_of(spec.labels), notes)
 
     def _line_of(self, style: LabelStyle) -> LineOf:
-        return line_measure(style, self._request.offers.counter)
+        return line_maker(style, self._request.offers.counter)
 
     def _newer(self, items: Iterable[Item], *, in_history: bool = False) -> Notes:
         """Return the notes of items of which an earlier version is visible.
@@ -266,8 +266,8 @@ class Growth:
         retrieved = self._retrieved.get(share.spec.name, frozenset())
         matches = [unit for unit in asked if unit.position in retrieved]
         best = best_match(matches)
-        stock = offers.proposals[share.spec.name].stock
-        if best is None or not are_weak(offers.query, items_of(matches), stock):
+        pool = offers.proposals[share.spec.name].pool
+        if best is None or not are_weak(offers.query, items_of(matches), pool):
             return asked
         # A replaced version needs the current one.
         kept = {best.position, *best.needs}
@@ -353,12 +353,12 @@ class Growth:
         appended = {item.id: item for item in self.items}
         shown = {item.id: item for item in _live(window, self._request.own)} | appended
         reason = Reason.LOW_CONFIDENCE if self.is_asked else Reason.LATER
-        decided = partial(_decided, window=window, appended=appended, left_out=reason)
+        decided = partial(_decision_in_window, window=window, appended=appended, left_out=reason)
         offers = self._request.offers
         rendered, lost, thoughtless = without_unbound(grown, offers.call.format, offers.counter)
         notices = anew.notices
         if thoughtless:
-            uses = _less(uses, lost, self._request.specs("history"))
+            uses = _uses_without_thinking(uses, lost, self._request.specs("history"))
             notices = (*notices, _UNBOUND.format(thoughtless))
         is_same = grown.call == window.call
         used = grown.used - lost
@@ -397,7 +397,7 @@ def _live(window: WindowState, sections: Sections) -> list[Item]:
     return items
 
 
-def _less(
+def _uses_without_thinking(
     uses: Mapping[str, SectionUse],
     lost: int,
     histories: Iterable[SectionSpec],
@@ -412,7 +412,7 @@ def _less(
     return left
 
 
-def _decided(
+def _decision_in_window(
     decision: Decision,
     *,
     window: WindowState,

@@ -9,8 +9,14 @@ from typing import TypeAlias
 from kaosmem.arguments import json_text, text_digest
 from kaosmem.assembly.allocation import items_of
 from kaosmem.assembly.context import Context, SectionUse
-from kaosmem.assembly.growth import Growth, Request, Sections
-from kaosmem.assembly.windows import Rebased, Visible, WindowState, shown_digest, stored_items
+from kaosmem.assembly.growth import AppendedTurn, Sections, WindowRequest
+from kaosmem.assembly.windows import (
+    RebaseReason,
+    VisibleItem,
+    WindowState,
+    shown_digest,
+    stored_items,
+)
 from kaosmem.formats import Rendered
 from kaosmem.sections import Candidate
 from kaosmem.sections.section import Section
@@ -26,7 +32,7 @@ _CHANGES_IN_PLACE = "graph"
 
 def next_request(
     window: WindowState,
-    request: Request,
+    request: WindowRequest,
     *,
     rebase: bool = False,
 ) -> tuple[TurnRecord, Context]:
@@ -39,31 +45,31 @@ def next_request(
         rebase: Pack a window anew that could go on.
     """
     if rebase and window.epoch:
-        return _anew(window, request, Rebased.ASKED)
+        return _rebased(window, request, RebaseReason.ASKED)
     corrections = _corrections(window, request)
     reason = _reason_to_rebase(window, request, corrections)
     if reason:
-        return _anew(window, request, reason)
+        return _rebased(window, request, reason)
     new = _gained(window, request)
     if new is None:
-        return _anew(window, request, Rebased.HISTORY)
-    growth = Growth(window, request, new, corrections)
-    if not growth.fits:
-        return _anew(window, request, Rebased.FULL)
+        return _rebased(window, request, RebaseReason.HISTORY)
+    appended_turn = AppendedTurn(window, request, new, corrections)
+    if not appended_turn.fits:
+        return _rebased(window, request, RebaseReason.FULL)
     turn = {
-        **_record_of(window, request, growth.items, growth.by_section),
-        **_rendered(growth.rendered, growth.used),
-        "loop": growth.loop,
+        **_record_of(window, request, appended_turn.items, appended_turn.by_section),
+        **_rendered(appended_turn.rendered, appended_turn.used),
+        "loop": appended_turn.loop,
     }
     if request.is_bound and request.call != window.call:
         # The new replies answer a request with the former instructions.
         turn["unbound"] = len(window.messages) + len(turn["messages"])
-    return turn, growth.context(window.after(turn))
+    return turn, appended_turn.context(window.after(turn))
 
 
-def _anew(
+def _rebased(
     window: WindowState,
-    request: Request,
+    request: WindowRequest,
     reason: str,
 ) -> tuple[TurnRecord, Context]:
     """Return the record of a window that is packed anew, and its context."""
@@ -92,7 +98,7 @@ def _anew(
 
 def _record_of(
     window: WindowState,
-    request: Request,
+    request: WindowRequest,
     items: Iterable[Item],
     uses: Mapping[str, SectionUse],
 ) -> TurnRecord:
@@ -119,7 +125,7 @@ def _rendered(rendered: Rendered, used: int) -> JSONDict:
     return {"text": rendered.text, "messages": messages, "used": used}
 
 
-def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:
+def _visible(items: Iterable[Item], request: WindowRequest) -> dict[str, VisibleItem]:
     """Return items as they are stored, also if shown shortened, with the names of their sources."""
     proposed: dict[str, tuple[str, Item]] = {}
     for name, proposal in request.offers.proposals.items():
@@ -131,11 +137,11 @@ def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:
         excerpts: tuple[str, ...] = ()
         if item.content != stored.content:
             excerpts = (digest(item),)
-        visible[stored.id] = Visible(name, shown_digest(stored), stored.key, excerpts)
+        visible[stored.id] = VisibleItem(name, shown_digest(stored), stored.key, excerpts)
     return visible
 
 
-def _marks(window: WindowState, request: Request) -> JSONDict:
+def _marks(window: WindowState, request: WindowRequest) -> JSONDict:
     """Return how many messages each history has had, and the id of its last proposed one."""
     marks: JSONDict = {name: [*mark] for name, mark in window.marks.items()}
     for spec in request.specs("history"):
@@ -149,7 +155,7 @@ def _marks(window: WindowState, request: Request) -> JSONDict:
 # Reasons to pack a window anew.
 
 
-def _gained(window: WindowState, request: Request) -> dict[str, list[Candidate]] | None:
+def _gained(window: WindowState, request: WindowRequest) -> dict[str, list[Candidate]] | None:
     """Return the units that each history gained since the last request.
 
     Return None if earlier ones changed.
@@ -193,7 +199,7 @@ def _has_changed(window: WindowState, old: Iterable[Candidate]) -> bool:
 
 def _reason_to_rebase(
     window: WindowState,
-    request: Request,
+    request: WindowRequest,
     corrections: Sequence[Item],
 ) -> str:
     """Return why a window has to be packed anew whatever the turn appends, "" if it goes on."""
@@ -204,21 +210,21 @@ def _reason_to_rebase(
             return name
     sections = {**request.attached, **request.own}
     if is_changed(window, request.own, request.attached):
-        return Rebased.CHANGED
+        return RebaseReason.CHANGED
     if _has_lost_static(window, request, sections):
-        return Rebased.STATIC
+        return RebaseReason.STATIC
     if _is_outdated(window, request, corrections):
-        return Rebased.CHANGED
+        return RebaseReason.CHANGED
     wanted = request.offers.call.wanted
     # If a newer version may not be shown, the older one may not stay.
     if wanted is not None and not all(wanted(item.metadata) for item in corrections):
-        return Rebased.CHANGED
+        return RebaseReason.CHANGED
     return ""
 
 
 def _has_lost_static(
     window: WindowState,
-    request: Request,
+    request: WindowRequest,
     sections: Sections,
 ) -> bool:
     """Return whether a window shows a static item that is no longer in force, and nothing says so.
@@ -284,7 +290,7 @@ def _is_gone(item_id: str, section: Section) -> bool:
     return not section.held.evicted_among({item_id})
 
 
-def _is_updated(item_id: str, visible: Visible, section: Section) -> bool:
+def _is_updated(item_id: str, visible: VisibleItem, section: Section) -> bool:
     """Return whether an item has another content than it is shown with.
 
     The end of a version that an announced one replaces is shown too, but not in a history's tail.
@@ -299,7 +305,7 @@ def _is_updated(item_id: str, visible: Visible, section: Section) -> bool:
     return visible.digest not in known
 
 
-def _is_outdated(window: WindowState, request: Request, corrections: Sequence[Item]) -> bool:
+def _is_outdated(window: WindowState, request: WindowRequest, corrections: Sequence[Item]) -> bool:
     """Return whether a window shows a replaced fact as current, and this turn does not correct it.
 
     The version that holds now is visible, or the turn appends it. If it was removed, no version
@@ -327,7 +333,7 @@ def _in_sections(
     window: WindowState,
     own: Sections,
     attached: Sections,
-) -> Iterator[tuple[str, Visible, Section]]:
+) -> Iterator[tuple[str, VisibleItem, Section]]:
     """Yield the visible items of sections, each with its section and the id that it has there."""
     for item_id, visible in window.shown.items():
         name = visible.section
@@ -337,7 +343,7 @@ def _in_sections(
             yield item_id.removeprefix(f"{name}/"), visible, attached[name]
 
 
-def _corrections(window: WindowState, request: Request) -> list[Item]:
+def _corrections(window: WindowState, request: WindowRequest) -> list[Item]:
     """Return live items that supersede visible ones, and visible items that changed in place."""
     queried = {spec.name for spec in request.specs("query")}
     found: dict[str, Item] = {}

@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from kaosmem.arguments import (
     JSONDict,
-    check_several,
+    check_collection,
     check_share,
     check_text,
     json_text,
@@ -27,7 +27,7 @@ from kaosmem.arguments import (
 from kaosmem.assembly.allocation import (
     FRAME,
     INSTRUCTIONS,
-    Costs,
+    FormatCosts,
     cap_of,
     scaled_floors,
     window_too_small,
@@ -37,7 +37,7 @@ from kaosmem.assembly.context import Context, Decision, SourceReport
 from kaosmem.assembly.decisions import decide, retrieved
 from kaosmem.assembly.packing import Limits, Packing, Proposals, WindowPacker
 from kaosmem.assembly.shortening import excerpt_of, packed_shortened
-from kaosmem.display import counted, listed
+from kaosmem.display import comma_list, count_text
 from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
 from kaosmem.filters import Filter, parse_filter
 from kaosmem.formats import Format, Layout, Rendered, get_format, tool_dicts, tool_tokens
@@ -57,7 +57,7 @@ T = TypeVar("T")
 _LEAST_IN_BLOCK = 192
 """An excerpt in the block of a window has so many tokens, however small the block is."""
 
-_NOTHING = Layout((), (), ())
+_EMPTY_LAYOUT = Layout((), (), ())
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Instructions:
 
     def tokens(self, format: Format, counter: TokenCounter) -> int:
         """Return the tokens of a request of the instructions alone."""
-        alone = self._joined(format.render(_NOTHING))
+        alone = self._joined(format.render(_EMPTY_LAYOUT))
         return format.count(alone, counter) + tool_tokens(self.schemas, format, counter)
 
     @property
@@ -178,7 +178,7 @@ class ContextCall:
         if filter is not None:
             self.wanted = parse_filter(filter)
         self.min_confidence = check_share(min_confidence, "min_confidence")
-        given = tuple(check_several(tools, "tools"))
+        given = tuple(check_collection(tools, "tools"))
         self.instructions = Instructions(check_text(system, "system"), given, tool_dicts(given))
 
 
@@ -208,9 +208,9 @@ class Offers:
     known: Callable[[bool], Iterable[Item]]
 
     @cached_property
-    def costs(self) -> Costs:
+    def costs(self) -> FormatCosts:
         """The costs of all that is offered."""
-        return Costs(self.call.format, self.counter)
+        return FormatCosts(self.call.format, self.counter)
 
     def with_instructions(self, make: Callable[[Offers], tuple[Context, T]]) -> tuple[Context, T]:
         """Return a context with the instructions of the call, and the rest of what `make` returns.
@@ -373,9 +373,9 @@ def _unanswered(proposals: Proposals, packing: Packing) -> Iterator[str]:
             if left:
                 left_out[name] = len(left)
     if left_out:
-        names = listed([shown(name) for name in left_out], 3)
+        names = comma_list([shown(name) for name in left_out], 3)
         number = sum(left_out.values())
-        yield f"nothing in {names} speaks for the query: {counted(number, 'candidate')} left out"
+        yield f"nothing in {names} speaks for the query: {count_text(number, 'candidate')} left out"
     for name, proposal in proposals.items():
         if proposal.has_no_match:
             yield f"nothing in {shown(name)} speaks for the query"
@@ -388,7 +388,7 @@ def _nothing_fits(packing: Packing) -> Iterator[str]:
     too_large = [each for each in decide(packing) if each.lacking is not None]
     if too_large:
         best = max(too_large, key=lambda each: each.score or 0)
-        lacking = counted(best.lacking or 0, "more token")
+        lacking = count_text(best.lacking or 0, "more token")
         yield f"nothing fits: the best match needs {lacking}; raise the budget"
 
 
@@ -409,8 +409,9 @@ def _at_own_budget(packing: Packing) -> Iterator[str]:
     )
     for name, number in short.items():
         yield (
-            f"section {shown(name)} leaves out {counted(number, 'item')} for its own budget, and "
-            f"{free:,} tokens of the window are free; give it a SectionSpec with a larger budget"
+            f"section {shown(name)} leaves out {count_text(number, 'item')} for its own budget, "
+            f"and {free:,} tokens of the window are free; give it a SectionSpec with a "
+            "larger budget"
         )
 
 
@@ -437,8 +438,8 @@ def _too_large(
     if all(most > words_asked(item) for item in packing.items):
         yield (
             f"item {shown(best.id)} has more of the query's words than what is shown, and its "
-            f"{counted(best.tokens, 'token')} have no room; raise the budget, or add long texts in "
-            "passages"
+            f"{count_text(best.tokens, 'token')} have no room; raise the budget, or add long texts "
+            "in passages"
         )
 
 

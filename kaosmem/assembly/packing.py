@@ -13,11 +13,11 @@ from typing import NamedTuple, TypeAlias
 from kaosmem.assembly.allocation import (
     FRAME,
     NO_NOTES,
-    Costs,
+    FormatCosts,
     LineOf,
     Notes,
-    Run,
     TokenNeed,
+    TokenTally,
     allocate,
     best_match,
     by_priority,
@@ -25,18 +25,18 @@ from kaosmem.assembly.allocation import (
     header_of,
     header_tokens,
     items_of,
-    line_measure,
+    line_maker,
     window_too_small,
 )
-from kaosmem.assembly.confidence import match_of, stock_of
+from kaosmem.assembly.confidence import match_of, pool_of
 from kaosmem.assembly.context import SectionUse
 from kaosmem.assembly.fitting import Share, fill
 from kaosmem.assembly.tails import HistoryTail, TailCutter
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout
-from kaosmem.language.duplicates import Shown
-from kaosmem.language.query import asks
+from kaosmem.language.duplicates import DuplicateFinder
+from kaosmem.language.query import has_closing_question
 from kaosmem.sections import Candidate
-from kaosmem.sections.proposal import Proposal, Stock
+from kaosmem.sections.proposal import CandidatePool, Proposal
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types.items import ChatMessage, Item
 
@@ -45,18 +45,18 @@ Proposals: TypeAlias = Mapping[str, Proposal]
 Shares: TypeAlias = Mapping[str, Share]
 Needs: TypeAlias = dict[str, TokenNeed]
 
-_LAST_EXCHANGE = 3
+_UNITS_OF_LAST_EXCHANGE = 3
 """Units that a window shows anew if they fit: a question, its reply, and the next question."""
-_MOST_OF_EXCHANGE = 0.75
+_MAX_GRANT_SHARE_OF_EXCHANGE = 0.75
 """They may take this part of a history's grant, as the tail does without a window."""
 
-_MOST_OF_BEST = 0.5
+_MAX_WINDOW_SHARE_OF_BEST = 0.5
 """A match of at most this part of the window is shown, however small the block is."""
 _LEADING_SHARE = 0.75
 """The most that earlier messages are sure of in the block of a window if they match best."""
 _SURE_SHARE = 0.1
 """A section is sure of this part of the room if it matches as well as those served before it."""
-_JUDGED = 20
+_UNITS_JUDGED = 20
 """So many of the best units of a section tell how well it matches."""
 
 
@@ -83,7 +83,7 @@ class WindowPacker:
     specs: Sequence[SectionSpec]
     proposals: Proposals
     window: int
-    costs: Costs
+    costs: FormatCosts
     barred: Mapping[str, frozenset[int]] = field(default_factory=dict)
     limits: Limits | None = None
     shortened: frozenset[str] = frozenset()
@@ -105,8 +105,12 @@ class WindowPacker:
             elif share.spec.placement == "static":
                 share.cap = grants[name]
                 share.grant = grants[name]
-                fill([share], share.grant - share.run.used, Shown(items_of(share.taken.values())))
-                settled = share.run.used
+                fill(
+                    [share],
+                    share.grant - share.tally.used,
+                    DuplicateFinder(items_of(share.taken.values())),
+                )
+                settled = share.tally.used
             else:
                 continue
             needs[name] = TokenNeed(settled, settled)
@@ -126,7 +130,7 @@ class WindowPacker:
         share = Share(
             spec,
             candidates,
-            Run(header_tokens(spec, counter), line_measure(spec.labels, counter)),
+            TokenTally(header_tokens(spec, counter), line_maker(spec.labels, counter)),
             cap,
             barred=self.barred.get(spec.name, frozenset()),
         )
@@ -225,7 +229,10 @@ class WindowPacker:
         if self.limits is not None:
             # A follow-up question needs the exchange before it, even where long messages make a
             # window rebase more often.
-            exchange = min(cutter.tokens_of_newest(_LAST_EXCHANGE), int(_MOST_OF_EXCHANGE * cap))
+            exchange = min(
+                cutter.tokens_of_newest(_UNITS_OF_LAST_EXCHANGE),
+                int(_MAX_GRANT_SHARE_OF_EXCHANGE * cap),
+            )
             most = max(exchange, min(cap, self.limits.history))
             return cutter.cut(max(cutter.must, most))
         tail = cutter.cut(cap)
@@ -258,7 +265,7 @@ class WindowPacker:
         share.cap = reserved
         while True:
             tail = cutter.cut(cap - reserved)
-            needed = share.run_of(tail.without_shown(share.candidates)).used
+            needed = share.tally_of(tail.without_shown(share.candidates)).used
             if needed >= reserved:
                 return tail
             reserved = needed
@@ -307,7 +314,7 @@ class WindowPacker:
             shown += items_of(share.units)
         if self.limits is not None:
             left = min(left, block)
-        fill(of_block, left, Shown(shown), opening=opening)
+        fill(of_block, left, DuplicateFinder(shown), opening=opening)
 
     def _block(self, limits: Limits, shares: Iterable[Share]) -> int:
         """Return the most tokens of the block of a window that grows.
@@ -319,7 +326,7 @@ class WindowPacker:
         for share in shares:
             if share.is_in_block and not share.spec.is_history:
                 best = share.best_alone(share.candidates) + self._largest_frame
-                if best <= _MOST_OF_BEST * self.window:
+                if best <= _MAX_WINDOW_SHARE_OF_BEST * self.window:
                     block = max(block, best)
         return block
 
@@ -362,14 +369,14 @@ class WindowPacker:
         short = self._short_of_best(shares, needs, grants, room)
         if not short:
             return grants
-        stock = stock_of(self.query, self.proposals.values())
+        pool = pool_of(self.query, self.proposals.values())
         most = -math.inf
         leading = {}
         for spec in by_priority(self.specs):
             if spec.placement != "query":
                 continue
             share = shares[spec.name]
-            match = self._match(share, share.candidates, stock)
+            match = self._match(share, share.candidates, pool)
             if match is None or match < most:
                 continue
             most = match
@@ -392,7 +399,7 @@ class WindowPacker:
                 continue
             best = share.best_alone(share.candidates)
             sure = need.must + max(best, int(_SURE_SHARE * room))
-            if 0 < best <= _MOST_OF_BEST * room and grants[name] < sure:
+            if 0 < best <= _MAX_WINDOW_SHARE_OF_BEST * room and grants[name] < sure:
                 short[name] = replace(need, sure=sure)
         return short
 
@@ -404,9 +411,9 @@ class WindowPacker:
         told = []
         for unit in history.candidates:
             last = unit.items[-1]
-            if last.role != "assistant" and not asks(last.text):
+            if last.role != "assistant" and not has_closing_question(last.text):
                 told.append(unit)
-        best = self._match(history, told, self.proposals[history.spec.name].stock)
+        best = self._match(history, told, self.proposals[history.spec.name].pool)
         if best is None:
             return False
         for share in shares:
@@ -414,8 +421,8 @@ class WindowPacker:
                 continue
             if self.proposals[share.spec.name].is_all:
                 continue  # It was not asked for matches.
-            stock = self.proposals[share.spec.name].stock
-            match = self._match(share, share.candidates, stock)
+            pool = self.proposals[share.spec.name].pool
+            match = self._match(share, share.candidates, pool)
             if match is None or match >= best:
                 return False
         return True
@@ -424,14 +431,14 @@ class WindowPacker:
         self,
         share: Share,
         units: Sequence[Candidate],
-        stock: Stock | None,
+        pool: CandidatePool | None,
     ) -> float | None:
         """Return how well the best of some units of a share match the query, None if unknown."""
-        found = [unit for unit in units if unit.score][:_JUDGED]
-        return match_of(self.query, items_of(found), stock)
+        found = [unit for unit in units if unit.score][:_UNITS_JUDGED]
+        return match_of(self.query, items_of(found), pool)
 
 
-class Part(NamedTuple):
+class SectionPart(NamedTuple):
     """The items that are shown of one section under one header, and their pieces."""
 
     spec: SectionSpec
@@ -439,13 +446,13 @@ class Part(NamedTuple):
     pieces: list[str]
 
 
-def part_of(
+def section_part(
     spec: SectionSpec,
     header: str,
     items: Iterable[Item],
     line_of: LineOf,
     notes: Notes = NO_NOTES,
-) -> Part:
+) -> SectionPart:
     """Return items as they are shown: each group in its first item's place.
 
     Args:
@@ -453,13 +460,13 @@ def part_of(
         line_of: Measures an item.
         notes: The notes of items that stand alone, by id. "" leaves a label as it is.
     """
-    groups: dict[object, Part] = {}
+    groups: dict[object, SectionPart] = {}
     for item in items:
         line = line_of(item, notes.get(item.id))
-        group = groups.setdefault(line.group or item.id, Part(spec, [], []))
+        group = groups.setdefault(line.group or item.id, SectionPart(spec, [], []))
         group.pieces.append(line.piece(continued=bool(group.items)))
         group.items.append(item)
-    part = Part(spec, [], [header] if header else [])
+    part = SectionPart(spec, [], [header] if header else [])
     for group in groups.values():
         part.items.extend(group.items)
         part.pieces.extend(group.pieces)
@@ -521,16 +528,18 @@ def _laid_out(shares: Iterable[Share]) -> tuple[tuple[str, ...], list[Item]]:
     for share in shares:
         own = []
         rest = []
-        line_of = share.run.line_of
+        line_of = share.tally.line_of
         for item in items_of(share.kept()):
             if line_of(item, None).labels:
                 rest.append(item)
             else:
                 own.append(item)
         if own:
-            bare.append(part_of(share.spec, "", own, line_of, share.notes))
+            bare.append(section_part(share.spec, "", own, line_of, share.notes))
         if rest:
-            labelled.append(part_of(share.spec, header_of(share.spec), rest, line_of, share.notes))
+            labelled.append(
+                section_part(share.spec, header_of(share.spec), rest, line_of, share.notes)
+            )
     pieces: list[str] = []
     items: list[Item] = []
     for part in (*bare, *labelled):

@@ -31,9 +31,9 @@ from kaosmem.types.items import Item, once_per_item
 _LONG_LINE = 240
 _PART = re.compile(r"(?s).{1,200}(?:[\s,;]|\Z)|.{1,200}")
 """A longer line, as of JSON, is taken in such parts."""
-_BEFORE, _AFTER = 3, 12
+_LINES_BEFORE, _LINES_AFTER = 3, 12
 """The most lines that are shown before and after a line that matches: answers mostly follow."""
-_LAST = 3
+_LAST_LINES = 3
 """The last lines of a text often have the sum of it, such as an error."""
 _VALUE_UNITS = 60
 """Values of lines are whole numbers of so many units for each point of weight."""
@@ -41,7 +41,7 @@ _LEAST_GAP = 64
 """A gap of fewer characters is shown."""
 
 
-class Piece(NamedTuple):
+class ExcerptPiece(NamedTuple):
     """A line of a text, or a part of a long line, with its terms."""
 
     text: str
@@ -61,7 +61,7 @@ def excerpt_of(
     Args:
         limit: About the most tokens of the lines. The unit has more.
     """
-    texts: list[list[Piece]] = []
+    texts: list[list[ExcerptPiece]] = []
     for item in unit.items:
         texts += _pieces(item)
     chars = sum(len(piece.text) for text in texts for piece in text)
@@ -80,7 +80,7 @@ def excerpt_of(
 
 
 def _kept(
-    texts: Sequence[Sequence[Piece]],
+    texts: Sequence[Sequence[ExcerptPiece]],
     terms: frozenset[str],
     room: int,
 ) -> list[set[int]]:
@@ -89,7 +89,7 @@ def _kept(
     last: list[int] = []
     for text, pieces in enumerate(texts):
         places += [(text, place) for place in range(len(pieces))]
-        last += range(len(places) - min(_LAST, len(pieces)), len(places))
+        last += range(len(places) - min(_LAST_LINES, len(pieces)), len(places))
     values = _values([*chain.from_iterable(texts)], terms)
     if values:
         values = dict.fromkeys(last, 1) | values
@@ -103,7 +103,7 @@ def _kept(
     return kept
 
 
-def _values(pieces: Sequence[Piece], asked: frozenset[str]) -> dict[int, int]:
+def _values(pieces: Sequence[ExcerptPiece], asked: frozenset[str]) -> dict[int, int]:
     """Return the values of the pieces that match, and of those around them, by place.
 
     A matching piece counts by its terms, rare ones more. The next one counts half of that, the one
@@ -118,13 +118,13 @@ def _values(pieces: Sequence[Piece], asked: frozenset[str]) -> dict[int, int]:
     values: dict[int, int] = {}
     for place, terms in found.items():
         value = _VALUE_UNITS * sum(weights[term] for term in terms)
-        for at in range(max(0, place - _BEFORE), min(len(pieces), place + _AFTER + 1)):
+        for at in range(max(0, place - _LINES_BEFORE), min(len(pieces), place + _LINES_AFTER + 1)):
             values[at] = max(values.get(at, 0), value // (1 + abs(at - place)))
     return values
 
 
 @once_per_item
-def _pieces(item: Item) -> list[list[Piece]]:
+def _pieces(item: Item) -> list[list[ExcerptPiece]]:
     """Return the lines of each text of an item, and long ones in pieces."""
     found = []
     for text in _texts(item.content):
@@ -134,12 +134,12 @@ def _pieces(item: Item) -> list[list[Piece]]:
                 parts = [line]
             else:
                 parts = _PART.findall(line)
-            pieces += [Piece(part, frozenset(analyze(part))) for part in parts]
+            pieces += [ExcerptPiece(part, frozenset(analyze(part))) for part in parts]
         found.append(pieces)
     return found
 
 
-def _joined(pieces: Sequence[Piece], kept: Collection[int]) -> str:
+def _joined(pieces: Sequence[ExcerptPiece], kept: Collection[int]) -> str:
     """Return the kept pieces of a text, with a note in place of each gap."""
     shown = []
     gap = ""

@@ -9,7 +9,7 @@ from itertools import filterfalse
 from operator import attrgetter
 from typing import NamedTuple
 
-from kaosmem.assembly.allocation import Costs, entries_of
+from kaosmem.assembly.allocation import FormatCosts, entries_of
 from kaosmem.formats import HistoryEntry, Mark
 from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
@@ -83,7 +83,7 @@ class TailCutter:
         self,
         spec: SectionSpec,
         proposal: Proposal,
-        costs: Costs,
+        costs: FormatCosts,
     ) -> None:
         self._costs = costs
         shown = filterfalse(attrgetter("orphan"), proposal.candidates)

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kaosmem.display import counted, preview, scored
+from kaosmem.display import count_text, preview, score_text
 from kaosmem.formats.labels import source_label
 from kaosmem.language.analysis import analyze
 from kaosmem.names import shown
 from kaosmem.types.outcomes import RETIRED, Outcomes
 
 if TYPE_CHECKING:
+    from kaosmem.assembly.assembled_turn import AssembledTurn
     from kaosmem.assembly.context import Decision
-    from kaosmem.assembly.seen import Seen
     from kaosmem.types.items import Item
 
 _NEAREST = 3
@@ -98,7 +98,7 @@ def _shares_of_words(words: str, items: Iterable[Item]) -> dict[str, float]:
 
 
 def never_stored(
-    turn: Seen,
+    turn: AssembledTurn,
     words: str,
     nearest: Sequence[Item],
 ) -> Why:
@@ -120,7 +120,7 @@ def never_stored(
 
 
 def answer(
-    turn: Seen,
+    turn: AssembledTurn,
     decision: Decision,
     others: int = 0,
 ) -> Why:
@@ -133,7 +133,7 @@ def answer(
         if outcomes:
             note = f", {outcomes.note}"
     if decision.included:
-        outcome = f"in, for {counted(decision.tokens, 'token')}"
+        outcome = f"in, for {count_text(decision.tokens, 'token')}"
     else:
         outcome = "out"
     clauses = "; ".join([_cause(turn, decision), *_figures(turn, decision)])
@@ -146,10 +146,10 @@ def answer(
     return Why(decision, said, others=others)
 
 
-def _cause(turn: Seen, decision: Decision) -> str:
+def _cause(turn: AssembledTurn, decision: Decision) -> str:
     """Return the reason of a decision as a clause, with the item that stands for another one."""
     reason = decision.reason.value
-    cause = MEANINGS[reason]
+    cause = REASON_MEANINGS[reason]
     if decision.same_as is not None:
         other = turn.decision(decision.same_as).item
         if other is None:
@@ -166,7 +166,7 @@ def _cause(turn: Seen, decision: Decision) -> str:
     return decision.fault or cause
 
 
-def _figures(turn: Seen, decision: Decision) -> Iterator[str]:
+def _figures(turn: AssembledTurn, decision: Decision) -> Iterator[str]:
     """Yield the rank and score of an item, and the cutoff of its section, as clauses."""
     cutoff = turn.cutoffs.get(decision.section)
     is_unranked = decision.included and decision.score is None
@@ -183,12 +183,12 @@ def _figures(turn: Seen, decision: Decision) -> Iterator[str]:
         yield f"the lowest score that is in is {_score(cutoff.lowest)}"
 
 
-def _lacked(turn: Seen, decision: Decision) -> Iterator[str]:
+def _lacked(turn: AssembledTurn, decision: Decision) -> Iterator[str]:
     """Yield the tokens and the score that an item lacked, nothing for one that is in."""
     if decision.included:
         return
     if decision.lacking is not None:
-        lacked = counted(decision.lacking, "token")
+        lacked = count_text(decision.lacking, "token")
         yield (
             f"{lacked} of its section's own budget" if _is_at_own_budget(turn, decision) else lacked
         )
@@ -201,7 +201,7 @@ def _lacked(turn: Seen, decision: Decision) -> Iterator[str]:
         yield f"{_score(cutoff.lowest - decision.score)} of score"
 
 
-def _is_at_own_budget(turn: Seen, decision: Decision) -> bool:
+def _is_at_own_budget(turn: AssembledTurn, decision: Decision) -> bool:
     """Return whether an item is out for its section's own budget, as a notice of the turn says."""
     section = f"section {shown(decision.section)} "
     return decision.tokens <= turn.budget - turn.used and any(
@@ -214,7 +214,7 @@ def replaced_by(newer: Item) -> str:
     return f"{_quoted(newer.text)} with the same key replaced it on {newer.valid_from.date()}"
 
 
-def gone(
+def why_not_held(
     item: Item,
     items: Iterable[Item],
     at: datetime,
@@ -256,16 +256,18 @@ def _successor(
 def _score(score: float) -> str:
     if 0.01 <= abs(score) < 1_000:
         return f"{score:.2f}"
-    return scored(score)
+    return score_text(score)
 
 
 def _quoted(text: str) -> str:
     return f"'{preview(text, _PREVIEW_COLUMNS)}'"
 
 
-IN = frozenset({"must", "shortened", "tail", "relevant", "newest", "newer", "recalled", "visible"})
+INCLUDED_REASONS = frozenset(
+    {"must", "shortened", "tail", "relevant", "newest", "newer", "recalled", "visible"}
+)
 """The reasons of items that are in."""
-MEANINGS = {
+REASON_MEANINGS = {
     "must": "it must be shown: static, pinned, or the newest message",
     "shortened": "a shorter copy is shown, as the whole takes too much",
     "tail": "it is in the unbroken run of the newest messages",

@@ -33,7 +33,7 @@ _MOST_BLOCK = 4_096
 _THRASHING_SHARE = 8
 
 
-class Rebased(StrEnum):
+class RebaseReason(StrEnum):
     """The reason why a window was packed anew.
 
     The first eleven are in the order in which they are looked for.
@@ -66,7 +66,7 @@ class Rebased(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Visible:
+class VisibleItem:
     """An item that a window shows, as it was stored then.
 
     Attributes:
@@ -79,11 +79,11 @@ class Visible:
     excerpts: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, section: str, digest: str, key: str | None = None, *excerpts: str) -> Visible:
+    def read(cls, section: str, digest: str, key: str | None = None, *excerpts: str) -> VisibleItem:
         """Return an item as `stored_items` stores it. Raises TypeError."""
         return cls(section, digest, key, excerpts)
 
-    def beside(self, earlier: Visible | None) -> Visible:
+    def beside(self, earlier: VisibleItem | None) -> VisibleItem:
         """Return the item as a window shows it that has shown it before."""
         if earlier is None or not (self.excerpts and earlier.excerpts):
             return self
@@ -127,7 +127,7 @@ class WindowState:
 
     name: str
     epoch: int = 0
-    ended: str = Rebased.NEW
+    ended: str = RebaseReason.NEW
     settings: JSONObject = field(default_factory=dict)
     system: str | None = None
     text: str | None = None
@@ -136,7 +136,7 @@ class WindowState:
     sent: int = 0
     used: int = 0
     uses: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    shown: Mapping[str, Visible] = field(default_factory=dict)
+    shown: Mapping[str, VisibleItem] = field(default_factory=dict)
     marks: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     foreign: Mapping[str, int] | None = None
     question: str = ""
@@ -190,7 +190,7 @@ class WindowState:
         stored = {name: getattr(self, name) for name in self.__slots__ if name != "shown"}
         return stored | {"shown": stored_items(self.shown), "ended": str(self.ended)}
 
-    def over(self, reason: str) -> WindowState:
+    def needing_rebase(self, reason: str) -> WindowState:
         """Return the window without its texts; the next call packs it anew for a reason."""
         return WindowState(self.name, self.epoch, self.ended or reason)
 
@@ -241,7 +241,7 @@ def history_limit(budget: int) -> int:
     return budget // _HISTORY_SHARE
 
 
-def stored_items(shown: Mapping[str, Visible]) -> JSONDict:
+def stored_items(shown: Mapping[str, VisibleItem]) -> JSONDict:
     """Return visible items as JSON values."""
     stored: JSONDict = {}
     for item_id, each in shown.items():
@@ -249,8 +249,8 @@ def stored_items(shown: Mapping[str, Visible]) -> JSONDict:
     return stored
 
 
-def _read_items(stored: JSONObject) -> dict[str, Visible]:
-    return {item_id: Visible.read(*each) for item_id, each in stored.items()}
+def _read_items(stored: JSONObject) -> dict[str, VisibleItem]:
+    return {item_id: VisibleItem.read(*each) for item_id, each in stored.items()}
 
 
 def _pairs(stored: JSONObject) -> dict[str, tuple[Any, Any]]:
@@ -287,7 +287,7 @@ def without_thinking(
             for unit in proposal.candidates:
                 is_kept = keeps_open_loop and unit.position == newest and _calls(unit)
                 if not is_kept:
-                    unit = _thoughtless(unit)
+                    unit = _unit_without_thinking(unit)
                 candidates.append(unit)
             left[spec.name] = replace(proposal, candidates=tuple(candidates))
     return left
@@ -324,7 +324,7 @@ def without_unbound(
     return replace(rendered, messages=messages), lost, len(before)
 
 
-def bound(units: Sequence[Candidate], foreign: int | None) -> list[Candidate]:
+def with_bound_thinking(units: Sequence[Candidate], foreign: int | None) -> list[Candidate]:
     """Return units with the thinking of replies to the last request alone.
 
     Others may be replies to another request, under which their thinking was bound.
@@ -337,13 +337,13 @@ def bound(units: Sequence[Candidate], foreign: int | None) -> list[Candidate]:
     for unit in units:
         is_first = foreign is None or unit.position < foreign
         is_reply = is_reply and is_first and not _is_of_other(unit.items[0])
-        kept.append(unit if is_reply else _thoughtless(unit))
+        kept.append(unit if is_reply else _unit_without_thinking(unit))
         # A message with results may ask something, too. The reply before it stays whole.
-        is_reply = is_reply and _calls(unit) and not is_asked(unit)
+        is_reply = is_reply and _calls(unit) and not has_input_message(unit)
     return kept
 
 
-def is_asked(unit: Candidate) -> bool:
+def has_input_message(unit: Candidate) -> bool:
     """Return whether a unit has a message that is not the assistant's."""
     return any(map(_is_of_other, unit.items))
 
@@ -359,7 +359,7 @@ def _calls(unit: Candidate) -> bool:
     return any(isinstance(block, ToolUseBlock) for block in blocks)
 
 
-def _thoughtless(unit: Candidate) -> Candidate:
+def _unit_without_thinking(unit: Candidate) -> Candidate:
     items = tuple(map(_without_thinking, unit.items))
     if items == unit.items:
         return unit

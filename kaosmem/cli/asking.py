@@ -27,7 +27,7 @@ from kaosmem.cli.options import (
 )
 from kaosmem.cli.report import context_json, print_context, print_notes
 from kaosmem.cli.sessions import open_stored, split_url
-from kaosmem.cli.terminal import Phases, write_json
+from kaosmem.cli.terminal import ProgressLine, write_json
 from kaosmem.errors import ConflictError
 from kaosmem.ingest.passages import IngestReport
 from kaosmem.names import check_name
@@ -110,30 +110,30 @@ async def assemble(
     check_text(query, "query")
     check_share(min_confidence, "min_confidence")
     report = None
-    with Phases() as phases:
-        phases.begin("opening the session")
+    with ProgressLine() as progress_line:
+        progress_line.begin("opening the session")
         opening = open_stored if path is None else _open_corpus
         async with opening(session, namespace, counter, RANKERS[ranker]()) as memory:
             if path is not None:
                 while report is None:
-                    phases.begin("reading files")
+                    progress_line.begin("reading files")
                     report = await memory.ingest(
                         path,
                         include=include or (),
                         exclude=exclude or (),
                         gitignore=gitignore,
-                        progress=phases.show,
+                        progress=progress_line.show,
                     )
                     if session is not None:
-                        phases.begin("saving")
+                        progress_line.begin("saving")
                         report = await _saved(memory, report)
-            phases.begin("indexing items")
-            await memory.admin.prepare(progress=partial(phases.show, ""))
-            phases.begin("ranking and packing")
+            progress_line.begin("indexing items")
+            await memory.admin.prepare(progress=partial(progress_line.show, ""))
+            progress_line.begin("ranking and packing")
             context = await memory.assemble_context(
                 query, budget=tokens, format=format.value, min_confidence=min_confidence
             )
-            phases.begin("closing")
+            progress_line.begin("closing")
     print_notes(memory, report, all_skipped=all_skipped)
     if as_json:
         write_json(context_json(context))

@@ -8,7 +8,7 @@ import typer
 
 from kaosmem.cli.options import AllSkipped, Exclude, Gitignore, Include
 from kaosmem.cli.report import ingest_summary
-from kaosmem.cli.terminal import Phases, write
+from kaosmem.cli.terminal import ProgressLine, write
 from kaosmem.display import visible
 
 if TYPE_CHECKING:
@@ -49,19 +49,19 @@ async def ingest(
     for PostgreSQL. Then memory.assemble_context(question, budget=N) shows its passages.
     """
     from kaosmem.corpora.ingestion import ingest_files
-    from kaosmem.ingest.listing import Choice
+    from kaosmem.ingest.listing import FileSelection
     from kaosmem.ingest.patterns import Patterns
 
-    choice = Choice(Patterns(include or ()), Patterns(exclude or ()), gitignore)
-    with Phases() as phases:
-        phases.begin("reading files")
+    choice = FileSelection(Patterns(include or ()), Patterns(exclude or ()), gitignore)
+    with ProgressLine() as progress_line:
+        progress_line.begin("reading files")
         report = await ingest_files(
             path,
             _corpus_at(corpus, tenant),
             choice=choice,
             workers=workers,
             ray=ray,
-            progress=phases.show,
+            progress=progress_line.show,
         )
     for line in ingest_summary(report, all_skipped=all_skipped):
         write(visible(line) + "\n")

@@ -22,7 +22,7 @@ from kaosmem.cli.options import (
     whole_number,
 )
 from kaosmem.cli.sessions import open_stored
-from kaosmem.cli.terminal import Phases, write_result
+from kaosmem.cli.terminal import ProgressLine, write_result
 from kaosmem.retrieval.rankers import RANKERS
 
 # The evaluation is imported by the commands that need it: it takes longer than other modules.
@@ -57,15 +57,15 @@ async def budget(
     from kaosmem.evaluation.own_questions import evaluate_session
 
     sizes = _sizes(budgets, plot)
-    with Phases(per_second=1) as phases:
-        phases.begin("opening the session")
+    with ProgressLine(per_second=1) as progress_line:
+        progress_line.begin("opening the session")
         async with open_stored(url, namespace) as memory:
             report = await evaluate_session(
                 memory,
                 budgets=sizes,
                 rankers=[RANKERS[name]() for name in ranker or ()],
                 limit=limit,
-                progress=phases.show,
+                progress=progress_line.show,
             )
     print_report(report, as_json=as_json, plot=plot)
 
@@ -117,16 +117,16 @@ async def bench(
     sizes = _sizes(budgets, plot)
     names = dict.fromkeys(assembler or ASSEMBLERS)
     assemblers = [get_assembler(name, counter=counter, format=format.value) for name in names]
-    with Phases(per_second=1) as phases:  # drawing must not show in the times
-        phases.begin("reading items and questions")
+    with ProgressLine(per_second=1) as progress_line:  # drawing must not show in the times
+        progress_line.begin("reading items and questions")
         corpora = read_corpora(items, questions)
-        phases.begin("measuring contexts")
+        progress_line.begin("measuring contexts")
         report = await evaluate(
             corpora,
             budgets=sizes,
             assemblers=assemblers,
             counter=counter,
-            progress=phases.show,
+            progress=progress_line.show,
         )
     print_report(report, as_json=as_json, plot=plot)
 

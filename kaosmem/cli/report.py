@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from kaosmem.assembly.assembled_turn import AssembledTurn
 from kaosmem.assembly.context import Context, Decision
 from kaosmem.assembly.explanation import best_first, explanation
-from kaosmem.assembly.seen import Seen
 from kaosmem.cli.terminal import screen_columns, screen_lines, write
-from kaosmem.display import counted, visible
+from kaosmem.display import count_text, visible
 from kaosmem.errors import CorruptionError
 from kaosmem.ingest.passages import IngestReport
 from kaosmem.sections.section import Section
@@ -83,7 +83,7 @@ def print_context(context: Context, *, full: bool = False) -> None:
 
 
 def print_report(
-    turn: Seen,
+    turn: AssembledTurn,
     *,
     misses: int,
     most: int,
@@ -109,7 +109,7 @@ def _exact(context: Context) -> str:
 
 
 def _sums(context: Context) -> str:
-    items = counted(len(context.items), "item")
+    items = count_text(len(context.items), "item")
     judged = "" if context.confidence is None else f", confidence {context.confidence:.2f}"
     return f"shown: {items}, {context.used:,} of {context.budget:,} tokens{judged}"
 

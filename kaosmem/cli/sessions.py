@@ -13,7 +13,7 @@ import typer
 
 from kaosmem.cli.options import AsJson, Namespace, SessionUrl, check_output
 from kaosmem.cli.report import NEWEST, damage_json, item_json, session_json
-from kaosmem.cli.terminal import Phases, write, write_result
+from kaosmem.cli.terminal import ProgressLine, write, write_result
 from kaosmem.errors import InvalidArgumentError, InvalidNameError, NotFoundError
 from kaosmem.names import check_name, shown, shown_location
 from kaosmem.persistence.storage.places import filesystem_of, unknown_session
@@ -95,10 +95,10 @@ async def show(
 
     `--limit 0` prints the figures alone.
     """
-    with Phases() as phases:
-        phases.begin("opening the session")
+    with ProgressLine() as progress_line:
+        progress_line.begin("opening the session")
         async with open_stored(url, namespace) as memory:
-            phases.begin("looking for the item")
+            progress_line.begin("looking for the item")
             found = None if item is None else await memory.fetch(item)
     if found is not None:
         write_result(item_json(memory, found, as_json=as_json), as_json=as_json)
@@ -128,8 +128,8 @@ async def repair(
     Prints the rescued items and the missing parts. For a sound session, nothing is written.
     """
     root, session_id = split_url(url)
-    with Phases() as phases:
-        phases.begin("reading intact records")
+    with ProgressLine() as progress_line:
+        progress_line.begin("reading intact records")
         report = await repair_session(root, session_id, into, namespace)
     result = {
         "session": report.session_id,

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kaosmem.display import aligned, fitted, preview, visible
+from kaosmem.display import aligned, preview, truncated, visible
 from kaosmem.types import JSONDict, JSONValue
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def write_table(
     if cells:
         lines += aligned(header, cells, numbers)
     if is_terminal:
-        lines = [fitted(line, screen_columns()) for line in lines]
+        lines = [truncated(line, screen_columns()) for line in lines]
     _put("\n".join(lines) + "\n")
 
 
@@ -161,7 +161,7 @@ def _visible(text: str) -> str:
     return _WITHIN_LINE.sub(lambda line: visible(line[0]), text)
 
 
-class Phases:
+class ProgressLine:
     """A progress line on the terminal, gone when the work ends; nothing if stderr is no terminal.
 
     Args:
@@ -189,7 +189,7 @@ class Phases:
         )
         self._task = self._progress.add_task("", total=None, detail="")
 
-    def __enter__(self) -> Phases:
+    def __enter__(self) -> ProgressLine:
         self._progress.start()
         return self
 

@@ -14,8 +14,8 @@ from kaosmem.assembly.difference import difference
 from kaosmem.cli.options import Namespace, SessionUrl, check_output
 from kaosmem.cli.report import print_report
 from kaosmem.cli.sessions import check_stored, open_stored, split_url
-from kaosmem.cli.terminal import Phases, clear_screen, write, write_table
-from kaosmem.display import counted, preview
+from kaosmem.cli.terminal import ProgressLine, clear_screen, write, write_table
+from kaosmem.display import count_text, preview
 from kaosmem.persistence.storage.places import fingerprint
 from kaosmem.session.tracing import Replay
 
@@ -44,8 +44,8 @@ async def why(
 
     The session needs stored turns: open it with `trace=True`.
     """
-    with Phases() as phases:
-        phases.begin("opening the session")
+    with ProgressLine() as progress_line:
+        progress_line.begin("opening the session")
         async with open_stored(url, namespace) as memory:
             found = memory.why(words, turn=turn)
     write(f"{found}\n")
@@ -63,8 +63,8 @@ async def diff(
     async with open_stored(url, namespace) as memory:
         replay = Replay(memory._session)
     first, last = map(replay.turn, turns)
-    before = replay.seen(first.number)
-    after = replay.seen(last.number)
+    before = replay.assembled(first.number)
+    after = replay.assembled(last.number)
     found = difference(before.items, after.items)
     tokens = f"{before.used:,} and {after.used:,} tokens"
     write(f"turn {first.number:,} to turn {last.number:,}: {found}; {tokens}\n")
@@ -104,7 +104,9 @@ def _print_newest(session_id: str, replay: Replay) -> None:
     for turn in replay.turns:
         sent += turn.sums["used"]
         cached += turn.sums["prefix_tokens"]
-    sums = f"{counted(len(replay.turns), 'turn')}, {sent:,} tokens sent, {cached:,} of them cached"
+    sums = (
+        f"{count_text(len(replay.turns), 'turn')}, {sent:,} tokens sent, {cached:,} of them cached"
+    )
     write(f"session {session_id}: {sums}\n")
     if not replay.turns:
         write("no turn is stored; open the session with trace=True\n")
@@ -114,7 +116,7 @@ def _print_newest(session_id: str, replay: Replay) -> None:
     if newest.is_erased:
         write("it showed an item that was erased since, so only its sums are left\n")
         return
-    print_report(replay.seen(newest.number), misses=_LISTED, most=_LISTED)
+    print_report(replay.assembled(newest.number), misses=_LISTED, most=_LISTED)
 
 
 async def view(
@@ -173,6 +175,6 @@ async def _write_page(
     with output.open("w", encoding="utf-8") as file:
         file.writelines(html_page(data))
     turns = len(data.turns)
-    write(f"{output}: {counted(turns, 'turn')}, {counted(len(data.items), 'item')}\n")
+    write(f"{output}: {count_text(turns, 'turn')}, {count_text(len(data.items), 'item')}\n")
     if not turns:
         write("note: no turn is stored; open the session with trace=True\n")

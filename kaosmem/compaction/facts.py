@@ -14,7 +14,7 @@ from kaosmem.language.scripts import UNSPACED
 from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
 from kaosmem.types.content import ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock, block_text
 
-BARE = 4
+RANK_OF_BARE_NUMBER = 4
 """The rank of a date or number without words about it."""
 MAX_FACT_CHARS = 200
 """A longer text is data."""
@@ -108,12 +108,13 @@ _DEFINED = re.compile(
 _PLACEHOLDER = re.compile(r"path[/_]to|(?:^|[^a-z])your[_-]", re.IGNORECASE)
 
 
-class Fact(NamedTuple):
+class VerbatimFact(NamedTuple):
     """Something to be said to the letter.
 
     Attributes:
         rank: 0 for addresses and paths, 1 for other identifiers, 2 for dates and numbers, 3 for
-            digits and names of products, `BARE` for a date or number without words about it.
+            digits and names of products, `RANK_OF_BARE_NUMBER` for a date or number without words
+            about it.
         quoted: Whether it needs quotes to be told from the text after it.
         place: Of a date or number, the text that it is in and where it begins there.
     """
@@ -133,7 +134,7 @@ class Fact(NamedTuple):
         return self.text
 
 
-def facts_in(text: str) -> Iterator[Fact]:
+def facts_in(text: str) -> Iterator[VerbatimFact]:
     """Yield the facts of a text in order, repeated ones each time. Takes linear time.
 
     A credential is no fact: a list of facts would carry it from summary to summary.
@@ -147,11 +148,11 @@ def facts_in(text: str) -> Iterator[Fact]:
             begin = url.end()
             address = url[0].rstrip(".,:;!?*" if "(" in url[0] else ".,:;!?*)]}")
             if len(address) <= MAX_FACT_CHARS:
-                yield Fact(address)
+                yield VerbatimFact(address)
     yield from _facts_about_dates(text, begin, len(text))
 
 
-def facts_of(block: ContentBlock) -> Iterator[Fact]:
+def facts_of(block: ContentBlock) -> Iterator[VerbatimFact]:
     """Yield the facts of a block of a message, a call's arguments and a result's content included."""
     match block:
         case TextBlock():
@@ -176,7 +177,7 @@ def facts_of(block: ContentBlock) -> Iterator[Fact]:
         yield from facts_in(text)
 
 
-def _facts_of_prose(text: str) -> Iterator[Fact]:
+def _facts_of_prose(text: str) -> Iterator[VerbatimFact]:
     """Yield the facts of a text with blocks of code in it."""
     begin = 0
     if "```" in text or "~~~" in text:
@@ -197,7 +198,7 @@ def _facts_about_dates(
     text: str,
     begin: int,
     end: int,
-) -> Iterator[Fact]:
+) -> Iterator[VerbatimFact]:
     """Yield the facts of a part of a text without URLs."""
     for date in _DATE.finditer(text, begin, end):
         yield from _facts_between(text, begin, date.start())
@@ -206,8 +207,8 @@ def _facts_about_dates(
         place = (text, date.start())
         rank = 2
         if _with_words(*place, told) == told:
-            rank = BARE
-        yield Fact(told, rank, place=place)
+            rank = RANK_OF_BARE_NUMBER
+        yield VerbatimFact(told, rank, place=place)
     yield from _facts_between(text, begin, end)
 
 
@@ -215,7 +216,7 @@ def _facts_between(
     text: str,
     begin: int,
     end: int,
-) -> Iterator[Fact]:
+) -> Iterator[VerbatimFact]:
     """Yield the facts of a part of a text without URLs and dates."""
     for run in _RUN.finditer(text, begin, end):
         fact = run[0].lstrip(f",:{_GROUPING}").rstrip(".,:-+~#@")
@@ -231,11 +232,11 @@ def _facts_between(
                 rank = 0
             elif _NAME.fullmatch(fact):
                 rank = 3
-            yield Fact(fact, rank, quoted=not _PLAIN.fullmatch(fact))
+            yield VerbatimFact(fact, rank, quoted=not _PLAIN.fullmatch(fact))
         elif is_number or _DIGIT.search(fact):  # whatever signs it stands among
             place = (text, text.index(fact, start))
             if not _is_noise(fact, place):
-                yield Fact(fact, _rank_of_number(fact, place), place=place)
+                yield VerbatimFact(fact, _rank_of_number(fact, place), place=place)
 
 
 def _is_noise(number: str, place: tuple[str, int]) -> bool:
@@ -250,7 +251,7 @@ def _is_noise(number: str, place: tuple[str, int]) -> bool:
 
 def _rank_of_number(number: str, place: tuple[str, int]) -> int:
     if _with_words(*place, number).removeprefix(number).strip().upper() in ("", "AM", "PM"):
-        return BARE
+        return RANK_OF_BARE_NUMBER
     if sum(map(str.isdigit, number)) > 1:
         return 2
     return 3

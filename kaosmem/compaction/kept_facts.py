@@ -7,7 +7,7 @@ from itertools import chain, zip_longest
 from operator import itemgetter
 from typing import NamedTuple
 
-from kaosmem.compaction.facts import BARE, Fact, facts_in, facts_of
+from kaosmem.compaction.facts import RANK_OF_BARE_NUMBER, VerbatimFact, facts_in, facts_of
 from kaosmem.language.credentials import without_credentials
 from kaosmem.language.rules import rules_of
 from kaosmem.tokens.counters import TokenCounter
@@ -90,11 +90,11 @@ class KeptFacts:
             SAID_HEADING: [f"{part.prose}\n{part.said}" for part in parts],
             TOOLS_HEADING: [part.of_tools for part in parts],
         }
-        self._new: dict[str, list[Fact]] = {
+        self._new: dict[str, list[VerbatimFact]] = {
             SAID_HEADING: _newest_first(messages, of_tools=False),
             TOOLS_HEADING: _newest_first(messages, of_tools=True),
         }
-        self._earlier: dict[str, list[Fact]] = {
+        self._earlier: dict[str, list[VerbatimFact]] = {
             heading: list(chain.from_iterable(map(facts_in, texts)))
             for heading, texts in earlier.items()
         }
@@ -158,7 +158,7 @@ class KeptFacts:
         lists = [heading + _SEPARATOR.join(facts) for heading, facts in taken.items() if facts]
         return "\n".join(lists)
 
-    def _in_order(self) -> Iterator[tuple[str, Fact]]:
+    def _in_order(self) -> Iterator[tuple[str, VerbatimFact]]:
         """Yield all facts in the order in which they get room, with the headings of their lists."""
         for heading, new in self._new.items():
             for is_address in (True, False):
@@ -186,13 +186,13 @@ def _newest_of_each(rules: Iterable[str]) -> list[str]:
     return sorted(last, key=last.__getitem__)
 
 
-def _newest_first(messages: Sequence[ChatMessage], *, of_tools: bool) -> list[Fact]:
+def _newest_first(messages: Sequence[ChatMessage], *, of_tools: bool) -> list[VerbatimFact]:
     """Return the facts of messages but summaries, those of tools or all others.
 
     They are in the order of their ranks, of equals those of users first, then the newest. A date or
     number without words about it is left out unless a user said it.
     """
-    found: list[tuple[tuple[int, bool], Fact]] = []
+    found: list[tuple[tuple[int, bool], VerbatimFact]] = []
     for message in reversed(messages):
         if is_summary(message):
             continue
@@ -204,7 +204,7 @@ def _newest_first(messages: Sequence[ChatMessage], *, of_tools: bool) -> list[Fa
             found += (
                 ((fact.rank, not is_users), fact)
                 for fact in facts_of(block)
-                if is_users or fact.rank < BARE
+                if is_users or fact.rank < RANK_OF_BARE_NUMBER
             )
     found.sort(key=itemgetter(0))
     return [fact for _, fact in found]

@@ -8,10 +8,10 @@ from functools import cached_property
 
 from kaosmem.compaction.protection import (
     AWAITED,
-    GIVING_WAY,
     NEWEST_MESSAGES,
     PINNED,
     SYSTEM_MESSAGES,
+    YIELDING_REASONS,
     Exchanges,
     Protection,
     Unit,
@@ -151,7 +151,7 @@ class Outline(Protection):
         *,
         limit: str,
         frame: int = 0,
-        gives_way: Sequence[str] = GIVING_WAY,
+        gives_way: Sequence[str] = YIELDING_REASONS,
     ) -> list[int]:
         """Return the positions of the longest tail with the kept messages before it.
 

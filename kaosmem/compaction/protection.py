@@ -90,7 +90,7 @@ UNANSWERED = "user messages without an answer"
 LAST_ANSWERED = "the message that an open instruction answers, and its question"
 FIRST_EXCHANGE = "the first user message and its answer"
 
-GIVING_WAY = (UNANSWERED, LAST_ANSWERED, FIRST_EXCHANGE)
+YIELDING_REASONS = (UNANSWERED, LAST_ANSWERED, FIRST_EXCHANGE)
 """Reasons for which a message is kept only if a limit has room. The last gives way first."""
 
 
@@ -151,7 +151,7 @@ class Protection:
         They are system and pinned messages, the first user message with its answer, the newest user
         message, earlier ones that are not answered yet, and the newest unit. Calls without a result
         are protected until another message than a result follows; after that they are abandoned.
-        Where a limit has no room, the messages of `GIVING_WAY` may go.
+        Where a limit has no room, the messages of `YIELDING_REASONS` may go.
         """
         protected = dict(self.reasons)
         units: Kept = {}
@@ -162,7 +162,7 @@ class Protection:
                 protected.setdefault(other, reason)
         return dict(sorted(protected.items()))
 
-    def giving_way(self, gives_way: Sequence[str] = GIVING_WAY) -> list[tuple[str, Unit]]:
+    def giving_way(self, gives_way: Sequence[str] = YIELDING_REASONS) -> list[tuple[str, Unit]]:
         """Return the protected positions that may go where a limit has no room, with the reason.
 
         They come in the order in which they go, in groups of one or more units that go together:
@@ -191,7 +191,7 @@ class Protection:
         weights: Sequence[int],
         room: int,
         *,
-        gives_way: Sequence[str] = GIVING_WAY,
+        gives_way: Sequence[str] = YIELDING_REASONS,
     ) -> Kept:
         """Return the protected positions. Those that give way are in only if they have room.
 
@@ -209,7 +209,7 @@ class Protection:
             for place in group:
                 del kept[place]
         left = room - sum(weights[place] for place in kept)
-        shares = dict.fromkeys(gives_way, room) | dict.fromkeys(GIVING_WAY, room // 2)
+        shares = dict.fromkeys(gives_way, room) | dict.fromkeys(YIELDING_REASONS, room // 2)
         for reason, group in reversed(groups):
             weight = sum(weights[place] for place in group)
             left -= weight

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Protocol, runtime_checkable
 
-from kaosmem.arguments import check_count, check_instance, check_listed, check_several
+from kaosmem.arguments import check_collection, check_count, check_instance, check_list_of
 from kaosmem.clients import LLMClient
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE, is_summary
 from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.compaction.protection import (
     FIRST_EXCHANGE,
-    GIVING_WAY,
     NEWEST_QUESTION,
     SYSTEM_MESSAGES,
     UNANSWERED,
+    YIELDING_REASONS,
     Kept,
     places_in,
 )
@@ -70,7 +70,7 @@ def strategy_within(strategy: CompactionStrategy, tokens: int) -> CompactionStra
     return within(tokens)
 
 
-_IN_A_WINDOW = (SYSTEM_MESSAGES, NEWEST_QUESTION, *GIVING_WAY)
+_IN_A_WINDOW = (SYSTEM_MESSAGES, NEWEST_QUESTION, *YIELDING_REASONS)
 """Reasons for which a message needs room in a sliding window, as in `kept_within`."""
 
 
@@ -104,7 +104,7 @@ class SlidingWindowCompaction:
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the protected messages and the tail. Raises WindowTooSmallError."""
-        history = check_listed(history, ChatMessage, "messages")
+        history = check_list_of(history, ChatMessage, "messages")
         if len(history) <= self.max_messages:
             return history
         outline = Outline(history)
@@ -138,7 +138,7 @@ class SelectiveToolCallCompaction:
 
         The other texts of a group take its place.
         """
-        outline = Outline(check_listed(history, ChatMessage, "messages"))
+        outline = Outline(check_list_of(history, ChatMessage, "messages"))
         groups = [
             unit for unit in outline.units if any(outline.links[place].calls for place in unit)
         ]
@@ -205,7 +205,7 @@ class ToolResultCompaction:
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the history with its long results cut."""
         sizes = MessageSizes()
-        left = check_listed(history, ChatMessage, "messages")
+        left = check_list_of(history, ChatMessage, "messages")
         results = [place for place, message in enumerate(left) if has_results(message)]
         for place in results[: max(0, len(results) - self.keep_recent)]:
             message = left[place]
@@ -229,7 +229,7 @@ class CompactionPipeline:
     strategies: Sequence[CompactionStrategy] = ()
 
     def __post_init__(self) -> None:
-        given = tuple(check_several(self.strategies, "strategies"))
+        given = tuple(check_collection(self.strategies, "strategies"))
         for each in given:
             check_instance(each, CompactionStrategy, "a strategy")
         object.__setattr__(self, "strategies", given)
@@ -240,7 +240,7 @@ class CompactionPipeline:
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the history that the last strategy leaves."""
-        left = check_listed(history, ChatMessage, "messages")
+        left = check_list_of(history, ChatMessage, "messages")
         for strategy in self.strategies:
             left = await strategy.compact(left)
         return left
@@ -290,7 +290,7 @@ class TokenBudgetCompaction:
         Raises WindowTooSmallError.
         """
         sizes = MessageSizes(self._counter, self._format)
-        left = check_listed(history, ChatMessage, "messages")
+        left = check_list_of(history, ChatMessage, "messages")
         failure: Exception | None = None
         for strategy in self.strategies:
             if sizes.total(left) <= self.token_budget:
@@ -383,7 +383,7 @@ class SummarizationCompaction:
         It is returned as it is if no summary is shorter.
         """
         sizes = MessageSizes(self._counter, self._format)
-        outline = Outline(check_listed(history, ChatMessage, "messages"), sizes=sizes)
+        outline = Outline(check_list_of(history, ChatMessage, "messages"), sizes=sizes)
         old = self._old(outline)
         summaries = {place for place in old if is_summary(outline.messages[place])}
         new = sum(outline.sizes[place] for place in old if place not in summaries)

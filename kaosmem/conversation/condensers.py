@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kaosmem.arguments import check_instance
 from kaosmem.compaction import CompactionStrategy
-from kaosmem.compaction.protection import GIVING_WAY, NEWEST_MESSAGES
+from kaosmem.compaction.protection import NEWEST_MESSAGES, YIELDING_REASONS
 from kaosmem.conversation.events import ConversationEvent, ObservationEvent
 from kaosmem.conversation.log import EventLog
 from kaosmem.conversation.outline import ViewOutline
@@ -116,7 +116,7 @@ class StrategyCondenser(Condenser):
         outline = ViewOutline(view)  # the view may grow while a model answers
         outline.ids_of(range(len(outline.events)))  # a strategy tells entries apart by their ids
         # The strategy keeps the newest itself, and where it has room those that give way.
-        left_to_it = (None, NEWEST_MESSAGES, *GIVING_WAY)
+        left_to_it = (None, NEWEST_MESSAGES, *YIELDING_REASONS)
         given = [
             replace(event.message, pinned=outline.protected.get(place) not in left_to_it)
             for place, event in enumerate(outline.events)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, overload
 
-from kaosmem.arguments import check_several, check_text, is_integer
+from kaosmem.arguments import check_collection, check_text, is_integer
 from kaosmem.compaction.protection import (
     AWAITED,
     LAST_ANSWERED,
@@ -96,7 +96,7 @@ class SummaryEvent(ConversationEvent):
 
 STANDING_LISTS = frozenset({"task_list", "task_tracker", "todo_write", "workspace"})
 """Kinds of events, and names of tools, that say how things stand: of each the newest is kept."""
-LISTS = "the newest lists of tasks"
+TASK_LISTS = "the newest lists of tasks"
 
 
 @dataclass(slots=True)
@@ -138,7 +138,7 @@ class ConversationView(Sequence[ConversationEvent]):
         self.ordinals: dict[int, int] = {}
         self._summaries: dict[int, SummaryEvent] = {}
         self.revision = 0
-        for event in check_several(events, "events"):
+        for event in check_collection(events, "events"):
             self.append(event)
 
     def _begin(self) -> None:
@@ -263,7 +263,7 @@ class ConversationView(Sequence[ConversationEvent]):
             LAST_ANSWERED: last_answered,
             NEWEST_MESSAGES: range(len(self._events))[-1:],
             AWAITED: newest.members if newest is not None and newest.open else (),
-            LISTS: self._newest_lists.values(),
+            TASK_LISTS: self._newest_lists.values(),
             PINNED: self._pinned,
             SYSTEM_MESSAGES: self._system,
         }

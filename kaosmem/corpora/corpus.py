@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 from kaosmem.arguments import (
+    check_collection,
     check_count,
     check_metadata,
-    check_several,
     check_text,
     check_time,
     check_ttl,
@@ -43,22 +43,22 @@ MAX_SOURCE_CHARS = 1_024
 WEEK_S = 7 * 86_400.0
 _MAX_SEARCHED = 4_096
 """The engine is asked for so many, where it lets passages through that the filter refuses."""
-NAME = "xz"
+SOURCE_WORD_PREFIX = "xz"
 """Begins the words of the name of a source. No word of a text begins so."""
-OF_PASSAGES = ""
+PASSAGE_COUNT_KEY = ""
 """Counts of words have the number of passages under this word."""
-OF_ALL_WORDS = " "
+WORD_COUNT_KEY = " "
 """Counts of words have the number of all words of texts under this word."""
 _LETTERS = str.maketrans("0123456789abcdef", "abcdefghijklmnop")
 
-Given: TypeAlias = Item | Mapping[str, Any]
+PassageInput: TypeAlias = Item | Mapping[str, Any]
 """A passage as callers give it: a mapping has id, text, source, and may have metadata and role.
 
 A corpus proposes passages as items, in no section. Their metadata have the source.
 """
-Stamps: TypeAlias = dict[str, str]
+StampsBySource: TypeAlias = dict[str, str]
 """By source, its stamp: `metadata["file"]` of its passages, "" without."""
-Moment: TypeAlias = int | datetime | str
+VersionOrTime: TypeAlias = int | datetime | str
 """A version by its number, or the newest one of a time."""
 
 MICROSECOND = timedelta(microseconds=1)
@@ -90,7 +90,7 @@ class CorpusVersion(NamedTuple):
     at: datetime
 
 
-class Candidates(NamedTuple):
+class ProposedPassages(NamedTuple):
     """The passages that an engine proposes for some terms, all of one version.
 
     Attributes:
@@ -104,7 +104,7 @@ class Candidates(NamedTuple):
     version: int = 0
 
 
-class Change(NamedTuple):
+class PassageChange(NamedTuple):
     """New passages, and the sources and ids whose passages they replace."""
 
     new: Sequence[Row]
@@ -112,7 +112,7 @@ class Change(NamedTuple):
     ids: Sequence[str] = ()
 
 
-class CorpusChange(NamedTuple):
+class ChangeResult(NamedTuple):
     """The result of a change.
 
     Attributes:
@@ -149,7 +149,7 @@ class Snapshot(Protocol):
     def get(self, ids: Sequence[str]) -> list[str]:
         """Return the column `passage` of the passages with some ids."""
 
-    def sources(self) -> Stamps:
+    def sources(self) -> StampsBySource:
         """Return the stamp of each source."""
 
 
@@ -174,7 +174,7 @@ class Corpus(Protocol):
         other.tenant = check_name(tenant, "tenant")
         return other
 
-    def at(self, moment: Moment) -> Self:
+    def at(self, moment: VersionOrTime) -> Self:
         """Return the corpus as it was in a version, or at a time. It cannot be changed.
 
         Its calls raise NotFoundError where that version is no longer kept.
@@ -188,7 +188,7 @@ class Corpus(Protocol):
 
     # Changes.
 
-    async def add(self, passages: Iterable[Given]) -> CorpusChange:
+    async def add(self, passages: Iterable[PassageInput]) -> ChangeResult:
         """Add passages. A passage takes the place of one with the same id.
 
         Raises:
@@ -197,11 +197,11 @@ class Corpus(Protocol):
         """
         self._check_writable()
         new = await asyncio.to_thread(_checked, passages)
-        return await self._change(Change(new))
+        return await self._change(PassageChange(new))
 
     async def replace(
-        self, sources: str | Iterable[str], passages: Iterable[Given]
-    ) -> CorpusChange:
+        self, sources: str | Iterable[str], passages: Iterable[PassageInput]
+    ) -> ChangeResult:
         """Replace all passages of some sources by others.
 
         Raises:
@@ -211,9 +211,9 @@ class Corpus(Protocol):
         self._check_writable()
         names = source_names(sources)
         new = await asyncio.to_thread(_checked, passages, names)
-        return await self._change(Change(new, names))
+        return await self._change(PassageChange(new, names))
 
-    async def remove(self, source: str) -> CorpusChange:
+    async def remove(self, source: str) -> ChangeResult:
         """Remove the passages of a source. Older versions keep them."""
         return await self.replace([source], ())
 
@@ -223,7 +223,7 @@ class Corpus(Protocol):
         *,
         ids: Iterable[str] = (),
         alone: bool = False,
-    ) -> CorpusChange:
+    ) -> ChangeResult:
         """Erase passages from every version and file.
 
         All older versions are given up with it. An erasure that is interrupted is finished by
@@ -235,8 +235,8 @@ class Corpus(Protocol):
                 interrupted writers left are deleted too.
         """
         self._check_writable()
-        change = await self._change(Change((), source_names(source), check_ids(ids)))
-        return CorpusChange(await self._purge(alone=alone), change.gone)
+        change = await self._change(PassageChange((), source_names(source), check_ids(ids)))
+        return ChangeResult(await self._purge(alone=alone), change.gone)
 
     async def compact(self, *, keep_s: float = WEEK_S, counts: bool = True) -> None:
         """Merge what many additions left, so that questions stay fast, and count the terms.
@@ -257,7 +257,7 @@ class Corpus(Protocol):
         *,
         limit: int = CANDIDATES,
         filter: MetadataFilter | None = None,
-    ) -> Candidates:
+    ) -> ProposedPassages:
         """Return the passages that match some terms best by BM25, at most `limit`.
 
         Args:
@@ -269,14 +269,14 @@ class Corpus(Protocol):
         different = list(dict.fromkeys(terms))
         given = {} if filter is None else filter.given
 
-        def ask(at: Snapshot) -> Candidates:
+        def ask(at: Snapshot) -> ProposedPassages:
             found: list[Item] = []
             for asked in (limit, max(limit, _MAX_SEARCHED)):
                 proposed = list(map(passage_in, at.search(query_words(different), asked, given)))
                 found = [each for each in proposed if filter is None or filter(each.metadata)]
                 if len(found) >= limit or len(proposed) < asked:
                     break
-            return Candidates(found[:limit], _statistics(at, different), at.version)
+            return ProposedPassages(found[:limit], _statistics(at, different), at.version)
 
         return await self._ask(ask)
 
@@ -320,7 +320,7 @@ class Corpus(Protocol):
         """Return the answer of the version that is asked for, `EMPTY` without any."""
 
     @abstractmethod
-    async def _change(self, change: Change) -> CorpusChange:
+    async def _change(self, change: PassageChange) -> ChangeResult:
         """Make one version with new passages, without the old ones of some sources and ids."""
 
     async def _merge(self, keep: timedelta, *, counts: bool) -> None:
@@ -337,7 +337,7 @@ class Corpus(Protocol):
             return self._moment
         older = [each.number for each in await self.versions() if each.at <= self._moment]
         if not older:
-            raise not_kept()
+            raise no_such_version()
         return older[-1]
 
     def _check_writable(self) -> None:
@@ -349,13 +349,13 @@ def source_names(given: str | Iterable[str]) -> list[str]:
     """Return the names of sources, each once. Raises InvalidNameError."""
     if isinstance(given, str):
         return [_source(given)]
-    names = check_several(given, "sources")
+    names = check_collection(given, "sources")
     return list(dict.fromkeys(map(_source, names)))
 
 
 def check_ids(given: Iterable[str]) -> list[str]:
     """Return ids of passages, each once. Raises InvalidNameError."""
-    checked = [check_id(each, "passage id") for each in check_several(given, "ids")]
+    checked = [check_id(each, "passage id") for each in check_collection(given, "ids")]
     return list(dict.fromkeys(checked))
 
 
@@ -364,7 +364,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def not_kept() -> NotFoundError:
+def no_such_version() -> NotFoundError:
     """Return the error for a version that is gone, or never was."""
     return NotFoundError("this version of the corpus is not kept; versions() lists the kept ones")
 
@@ -378,7 +378,7 @@ def passage_in(dumped: str) -> Item:
 def words_of(text: str, source: str) -> str:
     """Return the words that an engine finds a passage by: those of its text, then of its source."""
     words = " ".join(map(word_of, analyze(text)))
-    of_source = [f" {NAME}{word_of(term)}" for term in analyze(source)]
+    of_source = [f" {SOURCE_WORD_PREFIX}{word_of(term)}" for term in analyze(source)]
     return words + "".join(of_source)
 
 
@@ -387,19 +387,19 @@ def count_words(counts: Counter[str], texts: Iterable[str]) -> None:
 
     >>> counts = Counter()
     >>> count_words(counts, ["rent euro rent", "rent"])
-    >>> counts["rent"], counts[OF_PASSAGES], counts[OF_ALL_WORDS]
+    >>> counts["rent"], counts[PASSAGE_COUNT_KEY], counts[WORD_COUNT_KEY]
     (2, 2, 4)
     """
     for text in texts:
         words = text.split()
-        counts.update({OF_PASSAGES, *words})
-        counts[OF_ALL_WORDS] += len(words) - text.count(f" {NAME}")
+        counts.update({PASSAGE_COUNT_KEY, *words})
+        counts[WORD_COUNT_KEY] += len(words) - text.count(f" {SOURCE_WORD_PREFIX}")
 
 
 def query_words(terms: Iterable[str]) -> list[str]:
     """Return the words that find terms in texts, and in names of sources."""
     words = list(map(word_of, terms))
-    return words + [NAME + word for word in words]
+    return words + [SOURCE_WORD_PREFIX + word for word in words]
 
 
 def word_of(term: str) -> str:
@@ -417,14 +417,14 @@ def word_of(term: str) -> str:
 
 def _statistics(at: Snapshot, terms: Sequence[str]) -> CollectionStatistics:
     """Return the figures of a version at its last count."""
-    counts = at.counts([OF_PASSAGES, OF_ALL_WORDS, *map(word_of, terms)])
+    counts = at.counts([PASSAGE_COUNT_KEY, WORD_COUNT_KEY, *map(word_of, terms)])
     frequencies = {term: counts.get(word_of(term), 0) for term in terms}
     return CollectionStatistics(
-        counts.get(OF_PASSAGES, 0), counts.get(OF_ALL_WORDS, 0), frequencies
+        counts.get(PASSAGE_COUNT_KEY, 0), counts.get(WORD_COUNT_KEY, 0), frequencies
     )
 
 
-def _checked(given: Iterable[Given], sources: Collection[str] | None = None) -> list[Row]:
+def _checked(given: Iterable[PassageInput], sources: Collection[str] | None = None) -> list[Row]:
     """Return new passages. Raises as `Corpus.add` and `Corpus.replace`.
 
     The passages of one call are neighbours: each is a microsecond later than the one before it.
@@ -434,7 +434,7 @@ def _checked(given: Iterable[Given], sources: Collection[str] | None = None) -> 
     """
     time = utc_now()
     new: dict[str, Row] = {}
-    for each in check_several(given, "passages"):
+    for each in check_collection(given, "passages"):
         row = _row(each, time)
         if row.id in new:
             raise DuplicateError(f"two passages have the id {shown(row.id)}; give each its own")
@@ -448,7 +448,7 @@ def _checked(given: Iterable[Given], sources: Collection[str] | None = None) -> 
     return list(new.values())
 
 
-def _row(given: Given, time: datetime) -> Row:
+def _row(given: PassageInput, time: datetime) -> Row:
     if isinstance(given, Item):
         given = _fields_of(given)
     if not isinstance(given, Mapping) or not _FIELDS >= given.keys() >= _NEEDED:

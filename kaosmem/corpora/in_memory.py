@@ -10,15 +10,15 @@ from functools import cached_property
 from typing import TypeVar
 
 from kaosmem.corpora.corpus import (
-    Change,
+    ChangeResult,
     Corpus,
-    CorpusChange,
     CorpusVersion,
+    PassageChange,
     Row,
     Snapshot,
-    Stamps,
+    StampsBySource,
     count_words,
-    not_kept,
+    no_such_version,
     utc_now,
 )
 from kaosmem.filters import Filter
@@ -71,7 +71,7 @@ class _Version:
     def get(self, ids: Collection[str]) -> list[str]:
         return [row.passage for row in self.rows if row.id in ids]
 
-    def sources(self) -> Stamps:
+    def sources(self) -> StampsBySource:
         return {row.source: row.stamp for row in self.rows}
 
 
@@ -118,10 +118,10 @@ class InMemoryCorpus(Corpus):
             if number in (None, each.version):
                 return ask(each)
         if number is not None:
-            raise not_kept()
+            raise no_such_version()
         return ask(EMPTY)
 
-    async def _change(self, change: Change) -> CorpusChange:
+    async def _change(self, change: PassageChange) -> ChangeResult:
         ids = {*change.ids, *(row.id for row in change.new)}
         before = self._newest
         rows = [
@@ -129,10 +129,10 @@ class InMemoryCorpus(Corpus):
         ]
         gone = len(before.rows) - len(rows)
         if not (change.new or gone):
-            return CorpusChange(before.version, 0)
+            return ChangeResult(before.version, 0)
         after = _Version(before.version + 1, utc_now(), [*rows, *change.new])
         self._kept.append(after)
-        return CorpusChange(after.version, gone)
+        return ChangeResult(after.version, gone)
 
     async def _purge(self, *, alone: bool) -> int:
         del self._kept[:-1]

@@ -16,14 +16,14 @@ from kaosmem.corpora.corpus import Corpus
 from kaosmem.errors import DurabilityError, MissingExtraError
 from kaosmem.ingest.files import Skipped, SourceFile, batches
 from kaosmem.ingest.listing import (
-    Choice,
+    FileSelection,
     Location,
     corpus_label,
     find_files,
     nothing_to_ingest,
     places_of,
 )
-from kaosmem.ingest.passages import IngestReport, changes, read_passages
+from kaosmem.ingest.passages import IngestReport, file_changes, read_passages
 from kaosmem.session.ingestion import Progress
 
 _BATCH_FILES = 64
@@ -61,7 +61,7 @@ async def ingest_files(
     path_or_fs: Location,
     corpus: Corpus,
     *,
-    choice: Choice | None = None,
+    choice: FileSelection | None = None,
     workers: int | None = None,
     ray: str | None = None,
     progress: Progress | None = None,
@@ -101,7 +101,7 @@ async def ingest_files(
             skipped.append(Skipped(file.source, _HELD, _HELD_REMEDY))
         else:
             free.append(file)
-    todo = changes(free, own, skipped)
+    todo = file_changes(free, own, skipped)
     vanished = await corpus.replace(todo.vanished, ())
     with _workers(workers, ray) as submit:
         done = await _Reader(corpus, label, submit).read([*todo.new, *todo.changed], progress)

@@ -20,14 +20,14 @@ import numpy as np
 
 from kaosmem.arguments import check_ttl
 from kaosmem.corpora.corpus import (
-    Change,
+    ChangeResult,
     Corpus,
-    CorpusChange,
     CorpusVersion,
+    PassageChange,
     Snapshot,
-    Stamps,
+    StampsBySource,
     count_words,
-    not_kept,
+    no_such_version,
 )
 from kaosmem.corpora.in_memory import EMPTY
 from kaosmem.errors import (
@@ -148,9 +148,9 @@ class LanceCorpus(Corpus):
         number = await self._number()
         return await self._work(lambda tenant: ask(tenant.at(number))) or ask(EMPTY)
 
-    async def _change(self, change: Change) -> CorpusChange:
+    async def _change(self, change: PassageChange) -> ChangeResult:
         work = partial(_Tenant.change, change=change)
-        return await self._work(work, makes=bool(change.new)) or CorpusChange(0, 0)
+        return await self._work(work, makes=bool(change.new)) or ChangeResult(0, 0)
 
     async def _merge(self, keep: timedelta, *, counts: bool) -> None:
         """Merge small files and index the passages that no index has, which may take minutes."""
@@ -270,7 +270,7 @@ class _Tenant:
         except ValueError:
             if number is None:
                 raise
-            raise not_kept() from None
+            raise no_such_version() from None
         rows = _rows(table, _IS_COUNT, "stamp")
         # Two processes that have made the first count at once have made two rows.
         stamp = max((row["stamp"] for row in rows), key=int, default="")
@@ -283,14 +283,14 @@ class _Tenant:
         self._last = _Snapshot(version, table, stamp, packed)
         return self._last
 
-    def change(self, change: Change) -> CorpusChange:
+    def change(self, change: PassageChange) -> ChangeResult:
         """Make one version with new passages, without the old ones of some sources and ids."""
         table = self._newest
         before = table.version
         gone = f"{_is_in('source', change.sources)} OR {_is_in('id', change.ids)}"
         has_gone = table.count_rows(gone) > 0
         if not (change.new or has_gone):
-            return CorpusChange(before, 0)
+            return ChangeResult(before, 0)
         spot = uuid4().hex
         rows = _arrow({**row._asdict(), "spot": spot} for row in change.new)
         merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
@@ -305,7 +305,7 @@ class _Tenant:
             others = {row["spot"] for row in there} - {spot}
             if others:
                 table.delete(f"({replaced}) AND {_is_in('spot', others)}")
-        return CorpusChange(result.version, result.num_deleted_rows + result.num_updated_rows)
+        return ChangeResult(result.version, result.num_deleted_rows + result.num_updated_rows)
 
     def merge(
         self,
@@ -394,9 +394,9 @@ class _Snapshot(NamedTuple):
     def get(self, ids: Sequence[str]) -> list[str]:
         return [row["passage"] for row in _rows(self.table, _is_in("id", ids), "passage")]
 
-    def sources(self) -> Stamps:
+    def sources(self) -> StampsBySource:
         """Return the stamp of each source. Rows are read in batches, as there may be millions."""
-        stamps: Stamps = {}
+        stamps: StampsBySource = {}
         query = self.table.search().where(_IS_PASSAGE).select(["source", "stamp"])
         for batch in query.to_batches():
             stamps.update(zip(*batch.to_pydict().values(), strict=True))

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kaosmem.backends.postgres.database import PostgresDatabase
 from kaosmem.corpora.corpus import (
-    Change,
+    ChangeResult,
     Corpus,
-    CorpusChange,
     CorpusVersion,
+    PassageChange,
     Row,
     Snapshot,
-    Stamps,
-    not_kept,
+    StampsBySource,
+    no_such_version,
     utc_now,
 )
 from kaosmem.corpora.in_memory import EMPTY
@@ -175,23 +175,23 @@ class PgCorpus(Corpus):
 
     # The engine's part.
 
-    async def _change(self, change: Change) -> CorpusChange:
+    async def _change(self, change: PassageChange) -> ChangeResult:
         new, sources, ids = change
         named = {"sources": list(sources), "ids": [*ids, *(row.id for row in new)]}
 
-        def work(cursor: Cursor) -> CorpusChange:
+        def work(cursor: Cursor) -> ChangeResult:
             if new:
                 self._make(cursor)
             found = self._locked(cursor)
             if found is None:
-                return CorpusChange(0, 0)
+                return ChangeResult(0, 0)
             ((gone,),) = found.rows(f"SELECT count(*) FROM {{table}} WHERE {_REPLACED}", **named)
             if not (new or gone):
-                return CorpusChange(found.version, 0)
+                return ChangeResult(found.version, 0)
             now = found.next()
             now.rows(f"UPDATE {{table}} SET until = {{version}} WHERE {_REPLACED}", **named)
             now.insert(new)
-            return CorpusChange(now.version, gone)
+            return ChangeResult(now.version, gone)
 
         return await self._run(work)
 
@@ -253,7 +253,7 @@ class PgCorpus(Corpus):
             _rows(cursor, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             found = self._snapshot(cursor, number)
             if found is None and number is not None:
-                raise not_kept()
+                raise no_such_version()
             return ask(found or EMPTY)
 
         try:
@@ -336,7 +336,7 @@ class _Snapshot(NamedTuple):
         query = f"SELECT passage FROM {{table}} WHERE {_LIVE} AND id = ANY(%(ids)s)"
         return [passage for (passage,) in self.rows(query, ids=list(ids))]
 
-    def sources(self) -> Stamps:
+    def sources(self) -> StampsBySource:
         return dict(self.rows(f"SELECT DISTINCT source, stamp FROM {{table}} WHERE {_LIVE}"))
 
     def insert(self, new: Sequence[Row]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kaosmem.arguments import check_count, check_instance
-from kaosmem.corpora.corpus import CANDIDATES, MICROSECOND, Candidates, Corpus
+from kaosmem.corpora.corpus import CANDIDATES, MICROSECOND, Corpus, ProposedPassages
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.analysis import analyze
 from kaosmem.language.query import Query
@@ -18,7 +18,7 @@ from kaosmem.retrieval.ranker import (
     SampleIndex,
 )
 from kaosmem.retrieval.rankers import LinearRanker
-from kaosmem.sections.proposal import Proposal, Stock
+from kaosmem.sections.proposal import CandidatePool, Proposal
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sources.store_source import StoreSource, holding, unanswered
@@ -96,7 +96,7 @@ class CorpusSource(StoreSource):
         # The tokens of the corpus are judged by the sample.
         size = first.statistics.entries
         tokens = sum(each.tokens for each in ordered) * size // len(ordered)
-        return replace(proposal, stock=Stock(size, tokens, first.statistics.frequencies))
+        return replace(proposal, pool=CandidatePool(size, tokens, first.statistics.frequencies))
 
     async def get(self, item_id: str) -> Item | None:
         """Return a passage, or None."""
@@ -112,7 +112,7 @@ class CorpusSource(StoreSource):
     async def _others(
         self,
         corpus: Corpus,
-        first: Candidates,
+        first: ProposedPassages,
         asked: Sequence[str],
         wanted: MetadataFilter | None,
     ) -> list[Item]:

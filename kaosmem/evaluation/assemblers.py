@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.names import choices, shown
+from kaosmem.names import name_hint, shown
 from kaosmem.retrieval.rankers import RANKERS
 from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 from kaosmem.sections.spec import SectionSpec
@@ -219,7 +219,7 @@ BASELINES: Mapping[str, OrderAssembler] = MappingProxyType(
     }
 )
 ASSEMBLERS = ("kaosmem", *BASELINES)
-OF_RANKERS = MappingProxyType({f"kaosmem-{name}": make for name, make in RANKERS.items()})
+RANKER_ASSEMBLERS = MappingProxyType({f"kaosmem-{name}": make for name, make in RANKERS.items()})
 """The rankers by the names of the sessions that rank by them."""
 
 
@@ -232,8 +232,8 @@ def get_assembler(
     """Return an assembler by its name.
 
     Args:
-        name: A name in ASSEMBLERS or OF_RANKERS. `kaosmem-dense` needs the extra `dense`, and embeds
-            every item first.
+        name: A name in ASSEMBLERS or RANKER_ASSEMBLERS. `kaosmem-dense` needs the extra `dense`,
+            and embeds every item first.
         format: The format of the contexts of sessions.
 
     Raises:
@@ -242,11 +242,11 @@ def get_assembler(
     """
     if name == "kaosmem":
         return SessionAssembler(format=format, counter=counter)
-    if name in OF_RANKERS:
-        spec = replace(SECTION, ranker=OF_RANKERS[name]())
+    if name in RANKER_ASSEMBLERS:
+        spec = replace(SECTION, ranker=RANKER_ASSEMBLERS[name]())
         return SessionAssembler(name, spec=spec, format=format, counter=counter)
     if name in BASELINES:
         return replace(BASELINES[name], counter=counter)
     raise InvalidArgumentError(
-        f"no assembler {shown(name)}; {choices(name, [*ASSEMBLERS, *OF_RANKERS])}"
+        f"no assembler {shown(name)}; {name_hint(name, [*ASSEMBLERS, *RANKER_ASSEMBLERS])}"
     )

@@ -16,7 +16,7 @@ from itertools import product
 from time import perf_counter
 from typing import TypeAlias
 
-from kaosmem.arguments import check_count, check_instance, check_listed, check_several
+from kaosmem.arguments import check_collection, check_count, check_instance, check_list_of
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation.assemblers import ASSEMBLERS, Assembler, Packer, Selection, get_assembler
 from kaosmem.evaluation.evidence import Corpus, Question
@@ -48,10 +48,10 @@ async def evaluate(
         counter: For the named assemblers, and for items' texts.
     """
     counter = get_counter(counter)
-    corpora = check_listed(corpora, Corpus, "corpora")
+    corpora = check_list_of(corpora, Corpus, "corpora")
     sizes = check_budgets(budgets)
     compared = []
-    for each in check_several(assemblers, "assemblers"):
+    for each in check_collection(assemblers, "assemblers"):
         if isinstance(each, str):
             each = get_assembler(each, counter=counter)
         compared.append(check_instance(each, Assembler, "assembler"))
@@ -82,7 +82,9 @@ async def evaluate(
 
 def check_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
     """Return budgets in ascending order, each once. Raises InvalidArgumentError."""
-    checked = {check_count(each, "budget", least=1) for each in check_several(budgets, "budgets")}
+    checked = {
+        check_count(each, "budget", least=1) for each in check_collection(budgets, "budgets")
+    }
     if not checked:
         raise InvalidArgumentError("no budgets; give at least one whole number of tokens")
     return tuple(sorted(checked))

@@ -16,9 +16,9 @@ from kaosmem.evaluation.measurement import Progress, check_budgets
 from kaosmem.evaluation.report import Outcome, Report
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.session.memory import SessionMemory
-from kaosmem.session.roster import Roster
+from kaosmem.session.source_registry import SourceRegistry
 from kaosmem.session.tracing import Replay
-from kaosmem.session.what_if import rehearse, rosters_by_ranker
+from kaosmem.session.what_if import registries_by_ranker, rehearse
 from kaosmem.units import Link
 
 RELEVANT_SHARE = 0.1
@@ -86,13 +86,13 @@ async def evaluate_session(
             f"session {name!r} has no questions; open it with trace=True to keep its turns, or add "
             "user messages"
         )
-    rosters = await rosters_by_ranker(memory._session, rankers)
+    registries = await registries_by_ranker(memory._session, rankers)
     has_replies = any(each.reply for each in asked)
     # The first call makes the indexes, whose time is not counted.
-    await _rehearsed(memory, rosters, sizes[-1:], asked[0].query)
+    await _rehearsed(memory, registries, sizes[-1:], asked[0].query)
     outcomes = []
     for number, each in enumerate(asked, 1):
-        runs = await _rehearsed(memory, rosters, sizes, each.query)
+        runs = await _rehearsed(memory, registries, sizes, each.query)
         largest = [context for _, budget, context, _ in runs if budget == sizes[-1]]
         if has_replies:
             evidence = each.used(largest)
@@ -116,21 +116,21 @@ async def evaluate_session(
         if progress:
             progress("measuring contexts", number, len(asked))
     items = {name: len(replay.known.by_id)}
-    return Report(items, tuple(rosters), sizes, tuple(outcomes), {})
+    return Report(items, tuple(registries), sizes, tuple(outcomes), {})
 
 
 async def _rehearsed(
     memory: SessionMemory,
-    rosters: Mapping[str, Roster],
+    registries: Mapping[str, SourceRegistry],
     budgets: Iterable[int],
     query: str,
 ) -> list[tuple[str, int, Context, float]]:
     """Return the ranker, the budget, the context and its seconds of each call for a query."""
     runs = []
-    for ranker, budget in product(rosters, budgets):
+    for ranker, budget in product(registries, budgets):
         call = ContextCall(query, budget=budget, overflow="cut")
         started = perf_counter()
-        context = await rehearse(memory._session, rosters[ranker], call)
+        context = await rehearse(memory._session, registries[ranker], call)
         runs.append((ranker, budget, context, perf_counter() - started))
     return runs
 

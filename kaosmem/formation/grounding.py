@@ -19,15 +19,15 @@ from kaosmem.formation.quotes import (
     has_words,
     is_asked_for,
     is_passed_on,
+    normalized_text,
     patterns,
-    plain,
     text_before,
 )
 from kaosmem.language.analysis import STOP_WORDS, analyze
 from kaosmem.language.credentials import without_credentials
 from kaosmem.language.marks import UNSPACED, WORD, marks_of, plain_word, words_of
 from kaosmem.language.rules import plain_rules_in, rules_in
-from kaosmem.memos import remembered
+from kaosmem.memos import memoized
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
 from kaosmem.types.versions import day_text
@@ -109,9 +109,9 @@ def grounds_or_fault(
     sources = [item for item in said if item.id in change.sources]
     if not sources or len(sources) < len({*change.sources}):
         return "unknown source"
-    quote = plain(change.quote)
+    quote = normalized_text(change.quote)
     for item in sources:
-        text = plain(item.text)
+        text = normalized_text(item.text)
         if quote in text and (quote == text or has_words(quote)):
             grounds = Grounds(sources, item)
             faults = _faults(change, grounds, explicit_only=explicit_only)
@@ -135,7 +135,7 @@ def _faults(
     is_of_people = grounds.are_of_people
     if not is_of_people and any(chain(rules_in(stated), plain_rules_in(stated))):
         yield "rule of a text of low trust"
-    if is_of_people and is_passed_on(plain(change.quote), grounds.quoted.text):
+    if is_of_people and is_passed_on(normalized_text(change.quote), grounds.quoted.text):
         yield "words of somebody else"
     if explicit_only and not (is_of_people and is_asked_for(change.quote, grounds.quoted.text)):
         yield "nobody asked to remember it"
@@ -170,7 +170,7 @@ def _unsaid(
         yield "not what its sources say"
 
 
-@remembered(TEXTS_AT_ONCE)
+@memoized(TEXTS_AT_ONCE)
 def _terms_of(text: str) -> frozenset[str]:
     return frozenset(analyze(text))
 
@@ -214,9 +214,9 @@ def _misread(
     """Yield the reasons if a fact is not what the quote states where it stands."""
     differs = _differs(text, quote, grounds)
     stated = text
-    text = plain(text)
-    quote = plain(quote)
-    source = plain(grounds.quoted.text)
+    text = normalized_text(text)
+    quote = normalized_text(quote)
+    source = normalized_text(grounds.quoted.text)
     clause = clause_of(quote, source)
     if differs or _lacks_predicate(text, clause):
         yield "not what its sources say"
@@ -281,7 +281,7 @@ def _is_of_other(
     own = _GENERIC | words_of(grounds.quoted.role)
     if _first_word(text) not in own and not _WORDS["speaker_words"].search(text):
         return False
-    text = plain(text)
+    text = normalized_text(text)
     other = _WORDS["other_person"].search(told)
     if other is not None:
         return not any(word in text for word in other.groups() if word)

@@ -10,7 +10,7 @@ from kaosmem.language.marks import UNSPACED, WORD
 from kaosmem.language.rules import expanded, fence_free
 from kaosmem.language.sentences import sentences_in
 from kaosmem.language.tables import toml_table
-from kaosmem.memos import remembered
+from kaosmem.memos import memoized
 from kaosmem.types.items import Item
 
 _MAX_SENTENCE_CHARS = 4_000
@@ -54,11 +54,11 @@ def patterns(name: str) -> Mapping[str, re.Pattern[str]]:
 _WORDS = patterns("statements")
 
 
-@remembered(TEXTS_AT_ONCE)
-def plain(text: str) -> str:
+@memoized(TEXTS_AT_ONCE)
+def normalized_text(text: str) -> str:
     """Return a text with single spaces, in lower case and with plain quotation marks.
 
-    >>> plain("She  said “Yes”")
+    >>> normalized_text("She  said “Yes”")
     'she said "yes"'
     """
     return _SPACES.sub(" ", text.translate(_QUOTES)).strip().casefold()
@@ -71,7 +71,7 @@ def has_words(quote: str) -> bool:
     return len(words) - len(unspaced) // 2 >= _LEAST_QUOTE_WORDS
 
 
-@remembered(TEXTS_AT_ONCE)
+@memoized(TEXTS_AT_ONCE)
 def own_words(text: str) -> str:
     r"""Return the speaker's own words: no quoted lines, code, mails and texts to work on.
 
@@ -91,17 +91,19 @@ def unquoted(text: str) -> str:
 
 def is_passed_on(quote: str, text: str) -> bool:
     """Return whether a quote stands only in words that its speaker passes on."""
-    return quote not in plain(own_words(text)) or any(quote in each for each in _passed_on(text))
+    return quote not in normalized_text(own_words(text)) or any(
+        quote in each for each in _passed_on(text)
+    )
 
 
-@remembered(TEXTS_AT_ONCE)
+@memoized(TEXTS_AT_ONCE)
 def _passed_on(text: str) -> Sequence[str]:
     """Return the plain sentences in quotation marks among the speaker's own words."""
-    return [*map(plain, _QUOTED.findall(own_words(text)))]
+    return [*map(normalized_text, _QUOTED.findall(own_words(text)))]
 
 
 def clause_of(quote: str, text: str) -> str:
-    """Return the clause of a text around a quote. Both are plain (see `plain`).
+    """Return the clause of a text around a quote. Both are plain (see `normalized_text`).
 
     >>> clause_of("like tea", "i have time. i don't like tea, but coffee.")
     "i don't like tea,"
@@ -127,8 +129,8 @@ def is_asked_for(quote: str, text: str) -> bool:
     >>> [is_asked_for(part, text) for part in ("I live in Oslo", "I prefer tea", "I am vegan")]
     [False, True, True]
     """
-    wanted = plain(quote)
-    sentences = [plain(sentence) for sentence in sentences_in(text) if sentence.strip()]
+    wanted = normalized_text(quote)
+    sentences = [normalized_text(sentence) for sentence in sentences_in(text) if sentence.strip()]
     asked = []
     for place, sentence in enumerate(sentences):
         found = _WORDS["asked"].search(sentence)
@@ -142,5 +144,5 @@ def is_asked_for(quote: str, text: str) -> bool:
 
 def is_quoted_in(fact: Item, messages: Iterable[Item]) -> bool:
     """Return whether a message still has the quote that a fact was formed from."""
-    quote = plain(str(fact.metadata.get("quote", "")))
-    return any(quote in plain(message.text) for message in messages)
+    quote = normalized_text(str(fact.metadata.get("quote", "")))
+    return any(quote in normalized_text(message.text) for message in messages)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kaosmem.arguments import check_count, check_instance, check_several, check_ttl
+from kaosmem.arguments import check_collection, check_count, check_instance, check_ttl
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formation.changes import KINDS, Former, Kind
 from kaosmem.formation.shelf import FactShelf
-from kaosmem.names import check_name, choices, shown_name
+from kaosmem.names import check_name, name_hint, shown_name
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,16 @@ class FormsFrom:
 
     def __post_init__(self) -> None:
         check_instance(self.former, Former, "former")
-        names = [check_name(name, "section") for name in check_several(self.sections, "sections")]
+        names = [
+            check_name(name, "section") for name in check_collection(self.sections, "sections")
+        ]
         if not names:
             raise InvalidArgumentError("a formation has no sections; name one, such as 'messages'")
         object.__setattr__(self, "sections", tuple(names))
-        for kind in check_several(self.kinds, "kinds"):
+        for kind in check_collection(self.kinds, "kinds"):
             if kind not in KINDS:
                 raise InvalidArgumentError(
-                    f"no kind {shown_name(kind)} of a change; {choices(kind, KINDS)}"
+                    f"no kind {shown_name(kind)} of a change; {name_hint(kind, KINDS)}"
                 )
         if self.every_turns is not None:
             check_count(self.every_turns, "every_turns", least=1)

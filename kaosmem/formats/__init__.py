@@ -11,10 +11,10 @@ from typing import Any
 from kaosmem.arguments import (
     JSONDict,
     JSONObject,
+    check_collection,
     check_instance,
     check_json,
-    check_listed,
-    check_several,
+    check_list_of,
     check_text,
     json_text,
 )
@@ -36,7 +36,7 @@ from kaosmem.formats.neutral import NeutralFormat
 from kaosmem.formats.openai import OpenAIFormat
 from kaosmem.formats.openai_responses import ResponsesFormat
 from kaosmem.formats.text import TextFormat
-from kaosmem.names import choices, shown
+from kaosmem.names import name_hint, shown
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import AnyCounter, TokenCounter
 from kaosmem.types.items import ChatMessage, time_of
@@ -78,7 +78,7 @@ def get_format(given: str | Format) -> Format:
         return check_instance(given, Format, "format")
     if given not in FORMATS:
         raise InvalidArgumentError(
-            f"no format {shown(given)}; {choices(given, FORMATS)}, or give a Format of your own"
+            f"no format {shown(given)}; {name_hint(given, FORMATS)}, or give a Format of your own"
         )
     return FORMATS[given]
 
@@ -96,7 +96,7 @@ def parse_message(message: object, format: str | Format | None = None) -> ChatMe
         return message
     if format is None:
         raise InvalidArgumentError(
-            f"a provider's message needs its format=; {choices(None, FORMATS)}"
+            f"a provider's message needs its format=; {name_hint(None, FORMATS)}"
         )
     parsed = get_format(format).parse(message)
     timestamp = message.get("timestamp") if isinstance(message, Mapping) else None
@@ -138,7 +138,7 @@ def render_messages(messages: Iterable[ChatMessage], format: str | Format) -> Re
     >>> render_messages(messages, "anthropic").messages
     [{'role': 'user', 'content': 'Who owns the deal?'}]
     """
-    history = check_listed(messages, ChatMessage, "messages")
+    history = check_list_of(messages, ChatMessage, "messages")
     prompts = list(takewhile(lambda message: message.role == "system", history))
     prompt = "\n".join(message.text for message in prompts)
     static = (prompt,) if prompt.strip() else ()
@@ -158,7 +158,7 @@ def tool_dicts(tools: Iterable[object]) -> list[JSONDict]:
         InvalidArgumentError: If a tool is neither, or JSON cannot hold it.
     """
     found = []
-    for tool in check_several(tools, "tools"):
+    for tool in check_collection(tools, "tools"):
         given = dict(mapping_of(tool, "a tool"))
         check_json(given, "a tool")
         found.append(given)
@@ -217,5 +217,5 @@ def count_messages(
     if empty.text is not None:
         rendered = Rendered(text=check_text(messages, "messages"))
     else:
-        rendered = Rendered(messages=check_listed(messages, dict, "messages"), system=system)
+        rendered = Rendered(messages=check_list_of(messages, dict, "messages"), system=system)
     return tokens + chosen.count(rendered, chosen_counter)

@@ -25,7 +25,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 from kaosmem.formats.layout import Mark
-from kaosmem.memos import remembered
+from kaosmem.memos import memoized
 
 UNSEEN = "\u200b"
 """Stands in a plain spelling for each character that is not seen."""
@@ -247,7 +247,7 @@ def mark_text(mark: Mark) -> str:
     return f"[{mark.left_out} earlier messages left out]"
 
 
-@remembered(4_096)
+@memoized(4_096)
 def shown_role(role: str) -> str:
     """Return a role, `unverified-` before a name that only reads like a provider's role.
 
@@ -260,7 +260,7 @@ def shown_role(role: str) -> str:
     return role
 
 
-@remembered(4_096)
+@memoized(4_096)
 def name_without(text: str, refused: str) -> str:
     """Return a text as a name: `_` stands for blanks and for each match of `refused`."""
     kept = ""
@@ -277,7 +277,7 @@ def _is_refused(char: str, refused: str) -> bool:
     return any(each in refused for each in plain)
 
 
-@remembered(4_096)
+@memoized(4_096)
 def speaker_name(role: str) -> str:
     r"""Return a role as the name of a user: 1 to 64 characters without blanks and `< > [ ] | \ / "`.
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from kaosmem.arguments import check_json, json_text
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.layout import HistoryEntry
-from kaosmem.memos import remembered
+from kaosmem.memos import memoized
 from kaosmem.types import Content, ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import TextBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
@@ -101,7 +101,7 @@ _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 _DATA_URL = re.compile(r"data:([^;,]+);base64,", re.IGNORECASE)
 
 
-@remembered(32)
+@memoized(32)
 def sendable_url(url: str) -> str | None:
     """Return an image's URL as a provider takes it, None if no provider takes it."""
     match = _DATA_URL.match(url)

@@ -35,7 +35,7 @@ from kaosmem.formats.delimiters import (
     speaker_name,
 )
 from kaosmem.language.duplicates import FORMED, PROPOSAL
-from kaosmem.memos import remembered
+from kaosmem.memos import memoized
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
 from kaosmem.types.outcomes import OUTCOMES, Outcomes
@@ -188,7 +188,7 @@ def role_label(role: str) -> str:
     return f"{_bracketed(role, '', '')} "
 
 
-@remembered(4_096)
+@memoized(4_096)
 def _bracketed(
     name: str,
     day: str,
@@ -206,7 +206,7 @@ def _bracketed(
     return f"[{parts}]"
 
 
-@remembered(4_096)
+@memoized(4_096)
 def _speaker(role: str) -> str:
     return escaped_in_history(name_without(speaker_name(role), ":#[]()"))
 

@@ -42,7 +42,7 @@ from kaosmem.formats.shapes import (
     TEXT,
     Shape,
 )
-from kaosmem.names import choices, shown_name
+from kaosmem.names import name_hint, shown_name
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.tokens.parts import IMAGE_TOKENS
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
@@ -128,7 +128,8 @@ class OpenAIFormat(MessageFormat):
         if not isinstance(role, str) or role not in PROVIDERS_ROLES:
             raise InvalidArgumentError(
                 f"{self.message_name} has the role {shown_name(role)}; "
-                f"{choices(role, sorted(PROVIDERS_ROLES))}, and give a speaker as the name of a user"
+                f"{name_hint(role, sorted(PROVIDERS_ROLES))}, and give a speaker as the name "
+                "of a user"
             )
         if role == "tool":
             check_has_content(given, "an openai tool message")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.fields import json_value, mapping_of
-from kaosmem.names import choices, shown
+from kaosmem.names import name_hint, shown
 from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.items import Item
 
@@ -281,6 +281,6 @@ def new_stream(format: str) -> Stream:
     """Return an empty stream of a provider. Raises InvalidArgumentError."""
     if format not in _READERS:
         raise InvalidArgumentError(
-            f"no streams in format {shown(format)}; {choices(format, _READERS)}"
+            f"no streams in format {shown(format)}; {name_hint(format, _READERS)}"
         )
     return Stream(_READERS[format])

@@ -197,8 +197,8 @@ CANNOT_BE_READ = "cannot be read"
 """Why a file or a folder is skipped if its filesystem raises an error."""
 
 
-def trouble(error: Exception) -> UnreadableError:
-    """Return why a file or folder could not be read."""
+def unreadable_error(error: Exception) -> UnreadableError:
+    """Return an error that says why a file or folder could not be read."""
     if isinstance(error, OSError) and error.strerror:
         reason = error.strerror
     else:

@@ -15,11 +15,11 @@ from importlib import import_module
 from pathlib import Path
 
 from kaosmem.ingest.files import UnreadableError, decoded_text
-from kaosmem.ingest.pieces import Part, Reader, Syntax, UnreadablePlace, cut
+from kaosmem.ingest.pieces import DocumentPart, Reader, Syntax, UnreadablePlace, cut_into_pieces
 
 
 @dataclass(frozen=True)
-class Kind:
+class FileKind:
     """A kind of file.
 
     Attributes:
@@ -47,11 +47,13 @@ class Kind:
         module, _, function = self.reads.partition(":")
         if not function:
             syntax = Syntax(module)
-            return lambda data: [Part(cut(decoded_text(data), syntax), numbered=True)]
+            return lambda data: [
+                DocumentPart(cut_into_pieces(decoded_text(data), syntax), numbered=True)
+            ]
         reader: Reader = getattr(import_module(f"kaosmem.ingest.{module}"), function)
         return reader
 
-    def parts(self, data: bytes) -> Iterable[Part | UnreadablePlace]:
+    def parts(self, data: bytes) -> Iterable[DocumentPart | UnreadablePlace]:
         """Return the parts of a file. Raises UnreadableError."""
         try:
             return list(self.reader(data))
@@ -66,12 +68,12 @@ class Kind:
 
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-KINDS = tuple(Kind(**row) for row in _TABLES["kinds"])
+KINDS = tuple(FileKind(**row) for row in _TABLES["kinds"])
 
 _TEXT = next(kind for kind in KINDS if kind.reads == Syntax.TEXT)
-_BY_SUFFIX: dict[str, Kind] = {}
-_BY_NAME: dict[str, Kind] = {}
-_BY_PROGRAM: dict[str, Kind] = {}
+_BY_SUFFIX: dict[str, FileKind] = {}
+_BY_NAME: dict[str, FileKind] = {}
+_BY_PROGRAM: dict[str, FileKind] = {}
 for _kind in KINDS:
     _BY_SUFFIX |= dict.fromkeys(_kind.suffixes.split(), _kind)
     _BY_NAME |= dict.fromkeys(_kind.names.split(), _kind)
@@ -96,7 +98,7 @@ _GENERATED = re.compile(
 )
 
 
-def kind_of(name: str, data: bytes) -> Kind:
+def kind_of(name: str, data: bytes) -> FileKind:
     """Return the kind of a file.
 
     Args:
@@ -125,7 +127,7 @@ def _suffix_of(name: str) -> str:
     return ""
 
 
-def _by_content(data: bytes) -> Kind | None:
+def _by_content(data: bytes) -> FileKind | None:
     """Return the kind that the first lines of a text tell, None if they tell none."""
     head = data[:_HEAD_CHARS].decode("utf-8-sig", "replace").replace("\r\n", "\n")
     program = _PROGRAM.match(head)

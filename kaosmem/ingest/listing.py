@@ -17,7 +17,7 @@ from kaosmem.ingest.files import (
     Skipped,
     SourceFile,
     UnreadableError,
-    trouble,
+    unreadable_error,
 )
 from kaosmem.ingest.kinds import why_not_entered, why_not_opened
 from kaosmem.ingest.patterns import NO_PATTERNS, Patterns
@@ -43,7 +43,7 @@ _NOT_IN_SOURCE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class FileSelection:
     """The files that a caller wants of a folder.
 
     Attributes:
@@ -58,7 +58,7 @@ class Choice:
 
 
 def find_files(
-    path_or_fs: Location, choice: Choice | None = None
+    path_or_fs: Location, choice: FileSelection | None = None
 ) -> tuple[list[SourceFile], list[Skipped]]:
     """Return the files to ingest, and the skipped files, each in order of source. None is opened.
 
@@ -87,7 +87,7 @@ def find_files(
     except Exception as error:  # a filesystem may raise errors of its own kind
         found = _trouble(error)
         raise MissingFileError(f"{named} {found.reason}: {found.detail}") from None
-    listing = _Listing(fs, root, choice or Choice())
+    listing = _Listing(fs, root, choice or FileSelection())
     if info["type"] == "directory":
         listing.walk()
     else:
@@ -236,7 +236,7 @@ class _Listing:
         self,
         fs: AbstractFileSystem,
         root: str,
-        choice: Choice,
+        choice: FileSelection,
     ) -> None:
         self.fs = fs
         self.root = root
@@ -366,7 +366,7 @@ def _trouble(error: Exception) -> UnreadableError:
     """
     is_known = type(error) is ValueError or (isinstance(error, OSError) and error.strerror)
     if is_known:
-        return trouble(error)
+        return unreadable_error(error)
     return UnreadableError(CANNOT_BE_READ, type(error).__name__)
 
 

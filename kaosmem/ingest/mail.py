@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 
 from kaosmem.formats.delimiters import PROVIDERS_ROLES
 from kaosmem.ingest.files import decoded_as, one_line, storable
-from kaosmem.ingest.pieces import Part, Syntax, UnreadablePlace, cut
+from kaosmem.ingest.pieces import DocumentPart, Syntax, UnreadablePlace, cut_into_pieces
 from kaosmem.ingest.web import html_text
 from kaosmem.types import JSONDict
 from kaosmem.types.items import utc_time
@@ -25,25 +25,25 @@ _NAMED_ADDRESS = re.compile(r"([^<]*)<([^<>\s]+)>")
 _FROM_LINE = re.compile(rb"(?:\A|\n\r?\n)From [^\n]*\d{4}\r?\n")
 
 
-def read_message(data: bytes) -> Iterator[Part | UnreadablePlace]:
+def read_message(data: bytes) -> Iterator[DocumentPart | UnreadablePlace]:
     """Return the text of a message, and its attachments as lost."""
     return _message(data, "mail")
 
 
-def read_mailbox(data: bytes) -> Iterator[Part | UnreadablePlace]:
+def read_mailbox(data: bytes) -> Iterator[DocumentPart | UnreadablePlace]:
     """Yield the messages of a mailbox in the format mbox."""
     for number, message in enumerate(_FROM_LINE.split(data)[1:], 1):
         unquoted = message.replace(b"\n>From ", b"\nFrom ")
         yield from _message(unquoted, f"mail{number}")
 
 
-def _message(data: bytes, place: str) -> Iterator[Part | UnreadablePlace]:
+def _message(data: bytes, place: str) -> Iterator[DocumentPart | UnreadablePlace]:
     # The newer policies parse long headers in quadratic time.
     message = BytesParser().parsebytes(data)
     headers = {name: _header(message, name) for name in _SHOWN_HEADERS}
     text = "\n\n".join((_shown(headers), *_bodies(message)))
-    pieces = cut(storable(text), Syntax.TEXT, titled=False)
-    yield Part(pieces, place, metadata=_metadata(headers), role=_sender(headers["From"]))
+    pieces = cut_into_pieces(storable(text), Syntax.TEXT, titled=False)
+    yield DocumentPart(pieces, place, metadata=_metadata(headers), role=_sender(headers["From"]))
     for part in message.walk():
         if not (part.is_multipart() or _is_body(part)):
             name = one_line(part.get_filename() or part.get_content_type(), 100)

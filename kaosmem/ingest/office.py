@@ -12,7 +12,7 @@ from itertools import dropwhile, pairwise, takewhile, zip_longest
 from typing import Any, NamedTuple
 
 from kaosmem.ingest.files import UnreadableError, check_expansion, decoded_text, one_line, storable
-from kaosmem.ingest.pieces import TARGET_CHARS, Part, Piece, Syntax, cut
+from kaosmem.ingest.pieces import TARGET_CHARS, DocumentPart, Piece, Syntax, cut_into_pieces
 from kaosmem.ingest.segments import MAX_CHARS, MAX_HEAD_CHARS, row_size, size_of
 from kaosmem.ingest.web import html_part
 from kaosmem.types import JSONDict
@@ -32,7 +32,7 @@ class Row(NamedTuple):
     cells: Sequence[str]
 
 
-def read_csv(data: bytes) -> Iterator[Part]:
+def read_csv(data: bytes) -> Iterator[DocumentPart]:
     """Yield the table of values between commas, semicolons, tabs or bars."""
     lines = decoded_text(data).split("\n")
     delimiter = _delimiter(lines[:_SAMPLE_ROWS])
@@ -42,7 +42,7 @@ def read_csv(data: bytes) -> Iterator[Part]:
         rows = [
             Row(number, number, line, line.split(delimiter)) for number, line in enumerate(lines, 1)
         ]
-    yield Part(table_pieces(rows), numbered=True)
+    yield DocumentPart(table_pieces(rows), numbered=True)
 
 
 def table_pieces(rows: Iterable[Row]) -> Iterator[Piece]:
@@ -118,7 +118,7 @@ def _large_row(row: Row, header: Row | None) -> Iterator[Piece]:
             if name:
                 cell = f"{name}: {cell}"
             lines.append(cell)
-    pieces = list(cut("\n".join(lines), Syntax.CODE))
+    pieces = list(cut_into_pieces("\n".join(lines), Syntax.CODE))
     for part, piece in enumerate(pieces, 1):
         if len(pieces) == 1:
             part = 0
@@ -170,7 +170,7 @@ def _is_header(cells: Sequence[str]) -> bool:
     return len(given) > 1 and are_names and len(set(given)) == len(given)
 
 
-def read_docx(data: bytes) -> Iterator[Part]:
+def read_docx(data: bytes) -> Iterator[DocumentPart]:
     """Yield the text of a Word document, with insertions that are tracked, footnotes and tables."""
     import mammoth
 
@@ -179,7 +179,7 @@ def read_docx(data: bytes) -> Iterator[Part]:
     yield html_part(html.value)
 
 
-def read_pptx(data: bytes) -> Iterator[Part]:
+def read_pptx(data: bytes) -> Iterator[DocumentPart]:
     """Yield the slides of a presentation: title, texts, tables and notes."""
     import pptx
 
@@ -193,8 +193,8 @@ def read_pptx(data: bytes) -> Iterator[Part]:
         title = slide.shapes.title
         if title is not None and title.text_frame.text.strip():
             metadata["title"] = one_line(title.text_frame.text)
-        pieces = cut(storable("\n\n".join(texts)), Syntax.TEXT, titled=False)
-        yield Part(pieces, f"slide{number}", metadata=metadata)
+        pieces = cut_into_pieces(storable("\n\n".join(texts)), Syntax.TEXT, titled=False)
+        yield DocumentPart(pieces, f"slide{number}", metadata=metadata)
 
 
 def _texts(shapes: Iterable[Any]) -> Iterator[str]:
@@ -212,7 +212,7 @@ def _texts(shapes: Iterable[Any]) -> Iterator[str]:
             yield "\n".join(lines)
 
 
-def read_xlsx(data: bytes) -> Iterator[Part]:
+def read_xlsx(data: bytes) -> Iterator[DocumentPart]:
     """Yield the sheets of a workbook, with the values that formulas had when it was saved.
 
     A formula without one is shown itself: a program wrote it, and nothing has computed it yet.
@@ -235,7 +235,7 @@ def read_xlsx(data: bytes) -> Iterator[Part]:
             check_expansion(size, len(data))  # many cells may share one long text
             rows.append(row)
         metadata: JSONDict = {"sheet": one_line(sheets[0].title)}
-        yield Part(table_pieces(rows), f"sheet{number}!", numbered=True, metadata=metadata)
+        yield DocumentPart(table_pieces(rows), f"sheet{number}!", numbered=True, metadata=metadata)
 
 
 def _rows(rows: Iterable[Sequence[tuple[Any, ...]]]) -> Iterator[Row]:
@@ -263,7 +263,7 @@ def _cell_text(values: Sequence[object]) -> str:
 # One library for all of these and PDF, kreuzberg 4.10.4, reads them several times as fast. But it
 # loses each `&` and `<` of a Word document, shows notes under another slide, counts the rows of a
 # sheet from the first row with a value, and knows no outline of a PDF.
-def read_zipped(data: bytes) -> Iterable[Part]:
+def read_zipped(data: bytes) -> Iterable[DocumentPart]:
     """Return the parts of a document. Raises UnreadableError for any other archive."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
@@ -278,7 +278,7 @@ def read_zipped(data: bytes) -> Iterable[Part]:
     raise UnreadableError("an archive", "unpack it")
 
 
-_READERS: dict[str, Callable[[bytes], Iterable[Part]]] = {
+_READERS: dict[str, Callable[[bytes], Iterable[DocumentPart]]] = {
     "word/document.xml": read_docx,
     "ppt/presentation.xml": read_pptx,
     "xl/workbook.xml": read_xlsx,

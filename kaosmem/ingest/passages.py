@@ -8,24 +8,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kaosmem.display import fitted
+from kaosmem.display import truncated
 from kaosmem.ingest.files import (
     CANNOT_BE_READ,
     Skipped,
     SourceFile,
     UnreadableError,
     read_bytes,
-    trouble,
+    unreadable_error,
 )
 from kaosmem.ingest.kinds import kind_of
-from kaosmem.ingest.pieces import Part, UnreadablePlace
+from kaosmem.ingest.pieces import DocumentPart, UnreadablePlace
 from kaosmem.types import JSONDict
 
 _SHOWN_SOURCES = 3
 _COUNTED = ("new", "changed", "unchanged", "vanished", "skipped")
 
 
-class Changes(NamedTuple):
+class FileChanges(NamedTuple):
     """The files of a place, by their change since they were read, and the sources that are gone."""
 
     new: tuple[SourceFile, ...]
@@ -34,11 +34,11 @@ class Changes(NamedTuple):
     vanished: tuple[str, ...]
 
 
-def changes(
+def file_changes(
     found: Iterable[SourceFile],
     known: Mapping[str, str],
     skipped: Iterable[Skipped] = (),
-) -> Changes:
+) -> FileChanges:
     """Return the changes since files were read.
 
     If the filesystem has no stamps, each file counts as changed. Nothing is known of the files in
@@ -66,7 +66,7 @@ def changes(
         else:
             changed.append(file)
     gone = sorted(source for source in vanished if not source.startswith(unlisted))
-    return Changes(tuple(new), tuple(changed), tuple(unchanged), tuple(gone))
+    return FileChanges(tuple(new), tuple(changed), tuple(unchanged), tuple(gone))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -125,7 +125,7 @@ class IngestReport:
                 why = group[0].why
             else:
                 why = reason
-            names = [fitted(skipped.source, 60, tail=40) for skipped in group[:_SHOWN_SOURCES]]
+            names = [truncated(skipped.source, 60, tail=40) for skipped in group[:_SHOWN_SOURCES]]
             if len(group) > _SHOWN_SOURCES:
                 names.append("…")
             lines.append(f"skipped {len(group):,}, {why}: {', '.join(names)}")
@@ -162,7 +162,7 @@ class Passage:
     role: str = ""
 
 
-class Reading(NamedTuple):
+class FileReading(NamedTuple):
     """The passages of a file in order, and the parts of it that could not be read.
 
     Attributes:
@@ -175,7 +175,7 @@ class Reading(NamedTuple):
     is_read: bool = True
 
 
-def read_passages(files: Iterable[SourceFile]) -> Iterator[Reading]:
+def read_passages(files: Iterable[SourceFile]) -> Iterator[FileReading]:
     """Yield a reading of each file, in the order given.
 
     If a file can't be read, `skipped` of its reading says why.
@@ -183,14 +183,14 @@ def read_passages(files: Iterable[SourceFile]) -> Iterator[Reading]:
     for file, content in read_bytes(files):
         try:
             if isinstance(content, Exception):
-                raise trouble(content)
+                raise unreadable_error(content)
             yield _reading(file, content)
         except UnreadableError as error:
             skipped = Skipped(file.source, error.reason, error.detail)
-            yield Reading(file, [], [skipped], is_read=False)
+            yield FileReading(file, [], [skipped], is_read=False)
 
 
-def _reading(file: SourceFile, content: bytes) -> Reading:
+def _reading(file: SourceFile, content: bytes) -> FileReading:
     """Return the reading of a file. Raises UnreadableError."""
     name = posixpath.basename(file.source)
     passages: list[Passage] = []
@@ -209,10 +209,10 @@ def _reading(file: SourceFile, content: bytes) -> Reading:
         skipped.append(Skipped(file.source, f"{unnamed:,} more parts can't be read in full"))
     if not passages and not skipped:
         skipped = [Skipped(file.source, "no text")]
-    return Reading(file, passages, skipped)
+    return FileReading(file, passages, skipped)
 
 
-def _passages(file: SourceFile, part: Part) -> Iterator[Passage]:
+def _passages(file: SourceFile, part: DocumentPart) -> Iterator[Passage]:
     """Yield the passages of a part, a piece each."""
     stem = _stem(file.source)
     pieces = list(part.pieces)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from kaosmem.arguments import check_listed
+from kaosmem.arguments import check_list_of
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown_name
 
@@ -88,7 +88,7 @@ def check_patterns(given: Iterable[str], name: str) -> Patterns:
 
     Raises InvalidArgumentError for a single text, or a blank one.
     """
-    lines = check_listed(given, str, name)
+    lines = check_list_of(given, str, name)
     for line in lines:
         if _parsed(line) is None:
             raise InvalidArgumentError(

@@ -11,14 +11,14 @@ from pypdf import PasswordType, PdfReader
 from pypdf.errors import DependencyError
 
 from kaosmem.ingest.files import UnreadableError, check_expansion, one_line, storable
-from kaosmem.ingest.pieces import Part, Syntax, UnreadablePlace, cut
+from kaosmem.ingest.pieces import DocumentPart, Syntax, UnreadablePlace, cut_into_pieces
 from kaosmem.types import JSONDict
 
 _LEADERS = re.compile(r"(?<![ \t])(?:[ \t]*\.){5,}[ \t]*")
 """The dots between a title and its page in a table of contents."""
 
 
-def read_pdf(data: bytes) -> Iterator[Part | UnreadablePlace]:
+def read_pdf(data: bytes) -> Iterator[DocumentPart | UnreadablePlace]:
     """Yield the pages of a document that have text, titled by its outline.
 
     A page that is damaged is lost.
@@ -49,8 +49,8 @@ def read_pdf(data: bytes) -> Iterator[Part | UnreadablePlace]:
         metadata: JSONDict = {"page": number}
         if title:
             metadata["title"] = title
-        pieces = cut(text, Syntax.TEXT, titled=not title)
-        yield Part(pieces, f"p{number}", metadata=metadata)
+        pieces = cut_into_pieces(text, Syntax.TEXT, titled=not title)
+        yield DocumentPart(pieces, f"p{number}", metadata=metadata)
     if not has_text:
         raise UnreadableError("no text", "it needs OCR first")
 

@@ -66,7 +66,7 @@ class Piece(NamedTuple):
     title: str
 
 
-def cut(text: str, syntax: Syntax, *, titled: bool = True) -> Iterator[Piece]:
+def cut_into_pieces(text: str, syntax: Syntax, *, titled: bool = True) -> Iterator[Piece]:
     """Yield the pieces of a text in order, of at most MAX_CHARS.
 
     Each line that is not blank is in one of them. A piece that begins among the rows of a table
@@ -237,7 +237,7 @@ def _end(window: str, least: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DocumentPart:
     """A stretch of a file, cut into pieces of storable text.
 
     Attributes:
@@ -264,7 +264,7 @@ class UnreadablePlace(NamedTuple):
     detail: str = ""
 
 
-Reader: TypeAlias = Callable[[bytes], Iterable[Part | UnreadablePlace]]
+Reader: TypeAlias = Callable[[bytes], Iterable[DocumentPart | UnreadablePlace]]
 """Reads a file of some kind.
 
 Raises UnreadableError; any other error means that the file is damaged.

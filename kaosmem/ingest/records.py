@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from kaosmem.ingest.files import decoded_text, one_line, storable
-from kaosmem.ingest.pieces import Part, Piece, Syntax, UnreadablePlace, cut
+from kaosmem.ingest.pieces import DocumentPart, Piece, Syntax, UnreadablePlace, cut_into_pieces
 from kaosmem.types import JSONDict, JSONValue
 from kaosmem.types.items import utc_time
 
@@ -33,7 +33,7 @@ class TextRecord(NamedTuple):
     fields: JSONDict
 
 
-def read_jsonl(data: bytes) -> Iterator[Part | UnreadablePlace]:
+def read_jsonl(data: bytes) -> Iterator[DocumentPart | UnreadablePlace]:
     """Yield the records of a file, and its lines that are not JSON.
 
     A record whose `timestamp` is no time is yielded without it, and its line is named.
@@ -53,11 +53,11 @@ def read_jsonl(data: bytes) -> Iterator[Part | UnreadablePlace]:
         pieces = []
         if len(record.text) > MAX_RECORD_CHARS:
             # The title of a record is its own: headings are no titles.
-            pieces = list(cut(record.text, Syntax.MARKDOWN, titled=False))
+            pieces = list(cut_into_pieces(record.text, Syntax.MARKDOWN, titled=False))
         elif record.text:
             pieces = [Piece(number, number, 0, record.text, "")]
         metadata = {"lines": [number, number], **record.fields}
-        yield Part(pieces, place, metadata=metadata, role=record.role)
+        yield DocumentPart(pieces, place, metadata=metadata, role=record.role)
 
 
 def parsed(line: str) -> TextRecord:
@@ -134,7 +134,7 @@ _MAX_OUTPUT_CHARS = 2_000
 _SYNTAXES = {"markdown": Syntax.MARKDOWN, "raw": Syntax.TEXT}
 
 
-def read_notebook(data: bytes) -> Iterator[Part]:
+def read_notebook(data: bytes) -> Iterator[DocumentPart]:
     """Yield the cells of a notebook that hold something."""
     notebook = json.loads(decoded_text(data))
     for number, cell in enumerate(notebook["cells"], 1):
@@ -142,11 +142,13 @@ def read_notebook(data: bytes) -> Iterator[Part]:
         syntax = _SYNTAXES.get(cell["cell_type"], Syntax.CODE)
         metadata = {"cell": number}
         if source:
-            yield Part(cut(source, syntax), f"cell{number}", metadata=metadata)
+            yield DocumentPart(cut_into_pieces(source, syntax), f"cell{number}", metadata=metadata)
         outputs = _texts(cell.get("outputs", ()))
         output = storable("\n".join(outputs))[:_MAX_OUTPUT_CHARS]
         if output:
-            yield Part(cut(output, Syntax.CODE), f"cell{number}-output", metadata=metadata)
+            yield DocumentPart(
+                cut_into_pieces(output, Syntax.CODE), f"cell{number}-output", metadata=metadata
+            )
 
 
 def _texts(outputs: Iterable[JSONDict]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kaosmem.ingest.files import decoded_text, one_line, storable
-from kaosmem.ingest.pieces import TARGET_CHARS, Part, Syntax, cut
+from kaosmem.ingest.pieces import TARGET_CHARS, DocumentPart, Syntax, cut_into_pieces
 
 if TYPE_CHECKING:
     from turbohtml import Element, Markdown
@@ -27,14 +27,14 @@ _OpenCells = dict[int, tuple[int, str]]
 """By column, a cell that goes on below its row: in how many rows, and its text."""
 
 
-def read_html(data: bytes) -> Iterator[Part]:
+def read_html(data: bytes) -> Iterator[DocumentPart]:
     """Yield the text of a page."""
     yield html_part(decoded_text(data))
 
 
-def html_part(html: str) -> Part:
+def html_part(html: str) -> DocumentPart:
     """Return HTML as a part whose passages show the heading that they are under."""
-    return Part(cut(html_text(html), Syntax.MARKDOWN), "text", headed=True)
+    return DocumentPart(cut_into_pieces(html_text(html), Syntax.MARKDOWN), "text", headed=True)
 
 
 def html_text(html: str) -> str:

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import quote
 
-from kaosmem.arguments import check_several
+from kaosmem.arguments import check_collection
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import Format, get_format, messages_apart, parse_message, render_messages
 from kaosmem.formats.delimiters import speaker_line
@@ -47,7 +47,7 @@ def in_loop(
     return call
 
 
-def now(work: Coroutine[Any, Any, T]) -> T:
+def run_and_wait(work: Coroutine[Any, Any, T]) -> T:
     """Run work in the event loop of `SyncSessionMemory`, and wait for it without `async`."""
     return LOOP.run(lambda: work)
 
@@ -79,7 +79,7 @@ class Conversations:
     """The conversations of a framework, each the messages of a session.
 
     The sessions live in the event loop of `SyncSessionMemory`, so that calls may come from any
-    thread and any event loop, by `now` also without `async`. Each call saves.
+    thread and any event loop, by `run_and_wait` also without `async`. Each call saves.
 
     Args:
         location: A path, a URL that fsspec understands, or a filesystem.
@@ -155,7 +155,7 @@ class Conversations:
         async with self.turn(conversation) as memory:
             said = list(memory["messages"])
         if self.framework.write is not None:
-            return list(map(self.framework.write, single(item.message for item in said)))
+            return list(map(self.framework.write, portable_messages(item.message for item in said)))
         return list(chain.from_iterable(map(self._given, said)))
 
     @in_loop
@@ -227,7 +227,7 @@ def sessions_with(
     sections = options.get("sections")
     if sections is None:
         sections = DEFAULT_SECTIONS
-    specs = (*check_several(sections, "sections"), *own)
+    specs = (*check_collection(sections, "sections"), *own)
     return Sessions(location, **{**options, "sections": specs})
 
 
@@ -236,27 +236,27 @@ def joined_names(*names: str) -> str:
     return ":".join(quote(name, safe="") for name in names)
 
 
-def single(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
+def portable_messages(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
     """Return messages as every framework takes them.
 
     Each result of a tool has a message of its own, and names its tool. A speaker that providers do
     not know is a user, under a line with the speaker's name.
     """
-    single = []
+    portable = []
     names: dict[str, str] = {}
     for message in messages:
         rest = []
         for block in message.blocks:
             if isinstance(block, ToolResultBlock):
                 name = names.get(block.tool_use_id, block.name)
-                single.append(ChatMessage("tool", (replace(block, name=name),)))
+                portable.append(ChatMessage("tool", (replace(block, name=name),)))
                 continue
             if isinstance(block, ToolUseBlock):
                 names[block.id] = block.name
             rest.append(block)
         if rest:
-            single.append(_spoken(message.role, rest))
-    return single
+            portable.append(_spoken(message.role, rest))
+    return portable
 
 
 def _spoken(role: str, blocks: Sequence[ContentBlock]) -> ChatMessage:

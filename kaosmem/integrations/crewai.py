@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.conversations import Framework, now
+from kaosmem.integrations.conversations import Framework, run_and_wait
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import JSONDict
@@ -77,9 +77,9 @@ class _AgentCalls:
         with self._settings():
             if not self._is_of_loop(messages, **options):
                 return self.llm.call(messages, tools, **options)
-            packed = now(self.calls.request(messages, tools=tools or ()))
+            packed = run_and_wait(self.calls.request(messages, tools=tools or ()))
             reply = self.llm.call(packed.with_system, tools, **options)
-        now(self.calls.keep(_answers(reply)))
+        run_and_wait(self.calls.keep(_answers(reply)))
         return reply
 
     async def acall(self, messages: Any, tools: Any = None, **options: Any) -> Any:

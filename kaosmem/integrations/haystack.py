@@ -9,7 +9,7 @@ from kaosmem.errors import needs_extra
 from kaosmem.formats.delimiters import PROVIDERS_ROLES
 from kaosmem.formats.fields import json_object
 from kaosmem.integrations import part_tables as part
-from kaosmem.integrations.conversations import Framework, now
+from kaosmem.integrations.conversations import Framework, run_and_wait
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import JSONDict, JSONObject
@@ -140,10 +140,12 @@ class KaosmemChatGenerator:
         named = dict(generation_kwargs or {})
         conversation = named.pop("conversation", None)
         schemas = [tool.tool_spec for tool in flatten_tools_or_toolsets(tools)]
-        packed = now(self.calls.request(messages, conversation=conversation, tools=schemas))
+        packed = run_and_wait(
+            self.calls.request(messages, conversation=conversation, tools=schemas)
+        )
         others = {"tools": tools, "streaming_callback": streaming_callback}
         result: dict[str, Any] = self.generator.run(
             packed.with_system, generation_kwargs=named, **others
         )
-        now(self.calls.keep(result["replies"][:1], conversation=conversation))
+        run_and_wait(self.calls.keep(result["replies"][:1], conversation=conversation))
         return result

@@ -9,7 +9,7 @@ from typing import Any
 from kaosmem.arguments import check_json, json_text
 from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.conversations import Framework, in_loop, now, sessions_with
+from kaosmem.integrations.conversations import Framework, in_loop, run_and_wait, sessions_with
 from kaosmem.integrations.model_calls import PackedCalls
 from kaosmem.persistence.storage.places import Location
 from kaosmem.sections.spec import SectionSpec
@@ -96,8 +96,8 @@ class KaosmemMiddleware(PackedCalls, AgentMiddleware[Any, Any, Any]):
     def wrap_model_call(self, request: _Request, handler: Callable[[_Request], Any]) -> Any:
         """Pack a request, and keep its reply."""
         thread = _thread_id()
-        response = handler(now(self._packed(thread, request)))
-        now(self.calls.keep(response.result, conversation=thread))
+        response = handler(run_and_wait(self._packed(thread, request)))
+        run_and_wait(self.calls.keep(response.result, conversation=thread))
         return response
 
     async def awrap_model_call(self, request: _Request, handler: Callable[[_Request], Any]) -> Any:
@@ -146,7 +146,7 @@ class KaosmemStore(base.BaseStore):
 
     def batch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Do operations in one turn of the session. Reads come before writes."""
-        return now(self._batch(list(ops)))
+        return run_and_wait(self._batch(list(ops)))
 
     async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Do the same as `batch`."""

@@ -9,7 +9,7 @@ from pydantic import PrivateAttr
 from kaosmem.errors import needs_extra
 from kaosmem.formats.fields import plainest
 from kaosmem.integrations import part_tables as part
-from kaosmem.integrations.conversations import Framework, now
+from kaosmem.integrations.conversations import Framework, run_and_wait
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.integrations.part_tables import PartTable
 from kaosmem.persistence.storage.places import Location
@@ -89,23 +89,23 @@ class KaosmemMemory(BaseMemory):
 
     def get(self, input: str | None = None, **_: Any) -> list[llama.ChatMessage]:
         """Return the packed request."""
-        return now(self._calls.request(self._recent)).with_system
+        return run_and_wait(self._calls.request(self._recent)).with_system
 
     def get_all(self) -> list[llama.ChatMessage]:
         """Return all messages that the session holds live."""
-        return now(self._calls.all())
+        return run_and_wait(self._calls.all())
 
     def put(self, message: llama.ChatMessage) -> None:
         """Store a message."""
         self._recent.append(message)
-        now(self._calls.keep([message]))
+        run_and_wait(self._calls.keep([message]))
 
     def set(self, messages: list[llama.ChatMessage]) -> None:
         """Store the new ones of messages that stand for the whole conversation."""
         self._recent = list(messages)
-        now(self._calls.request(self._recent))
+        run_and_wait(self._calls.request(self._recent))
 
     def reset(self) -> None:
         """Move all messages to the archive."""
         self._recent = []
-        now(self._calls.clear())
+        run_and_wait(self._calls.clear())

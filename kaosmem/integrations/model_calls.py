@@ -10,7 +10,7 @@ from typing import Any
 from kaosmem.arguments import check_count, check_instance
 from kaosmem.assembly.context import Context
 from kaosmem.formats import messages_apart, parse_message
-from kaosmem.integrations.conversations import Conversations, Framework, in_loop, single
+from kaosmem.integrations.conversations import Conversations, Framework, in_loop, portable_messages
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.session.memory import SessionMemory
@@ -26,7 +26,7 @@ Compared = tuple[tuple[str, tuple[ContentBlock, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PackedRequest:
     """A packed request in the types of a framework.
 
     Attributes:
@@ -86,7 +86,7 @@ class ModelCalls(Conversations):
         system: str = "",
         tools: Sequence[Any] = (),
         agent: str = "",
-    ) -> Request:
+    ) -> PackedRequest:
         """Store the new ones of a conversation's messages, and return the request for the model.
 
         Args:
@@ -138,7 +138,7 @@ class ModelCalls(Conversations):
         context: Context,
         system: str,
         given: Sequence[object],
-    ) -> Request:
+    ) -> PackedRequest:
         """Return a context in the framework's types."""
         sent: list[Any] = list(context.messages)
         instructions = context.rendered.system or ""
@@ -147,11 +147,11 @@ class ModelCalls(Conversations):
         static = instructions.removeprefix(system).lstrip("\n")
         write = self.framework.write
         if write is None:
-            return Request(instructions, static, sent, sent)
+            return PackedRequest(instructions, static, sent, sent)
         said = map(self.format.parse, messages_apart(sent, self.format))
-        sent = self._written(single(said), given, write)
+        sent = self._written(portable_messages(said), given, write)
         prompt = [write(ChatMessage("system", instructions))] if instructions else []
-        return Request(instructions, static, sent, [*prompt, *sent])
+        return PackedRequest(instructions, static, sent, [*prompt, *sent])
 
     def _window_of(self, agent: str) -> Window | None:
         if self._window is None or not agent:
@@ -194,7 +194,7 @@ class ModelCalls(Conversations):
         if read is None:
             return found
         for each in given:
-            said = _compared(single(read(each)))
+            said = _compared(portable_messages(read(each)))
             if said:
                 found.setdefault(said, []).append(each)
         return found
@@ -225,7 +225,7 @@ def _is_answer(message: ChatMessage) -> bool:
 
 
 def _compared(messages: Iterable[ChatMessage]) -> Compared:
-    """Return messages of `single` without the names of tools, which a message alone may lack."""
+    """Return portable messages without the names of tools, which a message alone may lack."""
     plain = []
     for message in messages:
         blocks = message.blocks

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, PrivateAttr
 
 from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.conversations import Framework, now
+from kaosmem.integrations.conversations import Framework, run_and_wait
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.types import JSONDict
 from kaosmem.types.content import ToolResultBlock
@@ -129,7 +129,7 @@ class KaosmemCondenser(CondenserBase):
             tools += [
                 tool.to_openai_tool(add_security_risk_prediction=True) for tool in prompt.tools
             ]
-        packed = now(
+        packed = run_and_wait(
             self._calls.request(grouped(view.events), system="\n".join(texts), tools=tools)
         )
         static = write_group(ChatMessage("system", packed.static)) if packed.static else ()
@@ -142,4 +142,4 @@ class KaosmemCondenser(CondenserBase):
     def keep(self, event: Event) -> None:
         """Store a reply of the agent. Other events are stored with the next request."""
         if _is_finish(event) or (isinstance(event, MessageEvent) and event.source == "agent"):
-            now(self._calls.keep(grouped([event])))
+            run_and_wait(self._calls.keep(grouped([event])))

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from kaosmem.errors import needs_extra
-from kaosmem.integrations.conversations import Framework, now
+from kaosmem.integrations.conversations import Framework, run_and_wait
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.integrations.part_tables import TEXT, PartTable
 from kaosmem.persistence.storage.places import Location
@@ -89,13 +89,13 @@ class KaosmemModel(Model):
     ) -> ChatMessage:
         """Pack a request. The agent tells the reply again in its next one."""
         tools = map(get_tool_json_schema, options.get("tools_to_call_from") or ())
-        packed = now(self.calls.request(_grouped(messages), tools=list(tools)))
+        packed = run_and_wait(self.calls.request(_grouped(messages), tools=list(tools)))
         sent = [message for group in packed.with_system for message in group]
         return self.model.generate(sent, *args, **options)
 
     def keep(self, step: MemoryStep, **_: Any) -> None:
         """Store a step of the agent: a callback of its `step_callbacks`, for the last answer."""
-        now(self.calls.keep(_grouped(step.to_messages())))
+        run_and_wait(self.calls.keep(_grouped(step.to_messages())))
 
 
 def _grouped(messages: list[Any]) -> list[Group]:

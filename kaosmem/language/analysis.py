@@ -17,7 +17,7 @@ from kaosmem.language.scripts import (
     terms_of_scripts,
 )
 from kaosmem.language.written_dates import date_terms
-from kaosmem.memos import register_memo, remembered
+from kaosmem.memos import memoized, register_memo
 
 STOP_WORDS_OF: Mapping[str, str] = {
     # "us" is not among them, so that "US" and "U.S." agree. Nor are "I", "me" and "my", by which a
@@ -315,7 +315,7 @@ register_memo(_CHUNK_TERMS.clear)
 
 
 # One word stands in many chunks: capitalised, in quotes, before a comma.
-@remembered(1 << 16)
+@memoized(1 << 16)
 def _plain_word_terms(word: str) -> tuple[str, ...]:
     """Return the terms of a lower-case word of ASCII letters."""
     return tuple(filter(None, map(_stem, (word, *compound_parts(word)))))
@@ -372,7 +372,7 @@ def _lone_word_terms(word: str) -> tuple[str, ...]:
     return (*terms, *filter(None, map(_stem, parts)))
 
 
-@remembered(1 << 16)  # source code has few words in many chunks
+@memoized(1 << 16)  # source code has few words in many chunks
 def _word_terms(word: str) -> tuple[str, ...]:
     word = word[:MAX_WORD_CHARS]
     folded = word.casefold()
@@ -433,6 +433,6 @@ def _american(word: str) -> str:
     return _BRITISH.sub(lambda found: _AMERICAN[found[0]], word, count=1)
 
 
-@remembered(None)
+@memoized(None)
 def _english_stemmer() -> Callable[[str], str]:
     return snowball("english")

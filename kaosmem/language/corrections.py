@@ -59,20 +59,20 @@ def without_cues(text: str) -> str:
     return _cues().sub(" ", text.lower())
 
 
-MOST = 5
+MAX_CORRECTIONS = 5
 """An item is shown with so many of its corrections, the newest ones, and with theirs.
 
 A text may look like a correction and be none. With fewer, these keep the real one out.
 """
 
-_ALIKE = 0.75
+_MIN_SHARED_RATIO = 0.75
 _MAX_COMPARED = 64
 """So many texts that share the words of a subject are compared with an item, the newest ones."""
 
-NEAR = 5
+CORRECTION_REACH = 5
 """An item that says that it corrects something speaks of so many items before it."""
-_IN_COMMON_NEAR = 2
-_NEXT = 2
+_MIN_WORDS_IN_COMMON = 2
+_SHORT_CORRECTION_REACH = 2
 """One of fewer than three words, such as "make that 40", speaks of the values told in so many items
 before it.
 """
@@ -171,12 +171,12 @@ class Corrections:
             self._told_by[teller] |= rows
 
     def of(self, ordinal: int) -> tuple[int, ...]:
-        """Return the newest corrections of an item, at most `MOST`, oldest first."""
+        """Return the newest corrections of an item, at most `MAX_CORRECTIONS`, oldest first."""
         item = self._items.get(ordinal)
         if item is None:
             return ()
         found = {*self._restated(ordinal, item), *self._announced(ordinal, item)}
-        return tuple(sorted(found, key=self._age.__getitem__, reverse=True)[-MOST:])
+        return tuple(sorted(found, key=self._age.__getitem__, reverse=True)[-MAX_CORRECTIONS:])
 
     def _restated(self, ordinal: int, item: Item) -> list[int]:
         """Return the newest items that state another value of a subject of an item."""
@@ -202,7 +202,7 @@ class Corrections:
             rows = reduce(or_, (same for _, same in alike), 0)
         found: list[int] = []
         for _ in range(_MAX_COMPARED):
-            if not rows or len(found) == MOST:
+            if not rows or len(found) == MAX_CORRECTIONS:
                 break
             row = rows & -rows
             rows ^= row
@@ -219,18 +219,18 @@ class Corrections:
 
     def _announced(self, ordinal: int, item: Item) -> Iterator[int]:
         """Yield the items soon after an item that say that they correct it."""
-        for at in range(ordinal + 1, ordinal + NEAR + 1):
+        for at in range(ordinal + 1, ordinal + CORRECTION_REACH + 1):
             later = self._items.get(at)
             if later is None or not is_explicit(later) or not may_correct(later, item):
                 continue
             if self._age[at] > self._age[ordinal]:
                 continue
             named = _named(later)
-            is_next = at <= ordinal + _NEXT and len(named) < WORDS_IN_COMMON
+            is_next = at <= ordinal + _SHORT_CORRECTION_REACH and len(named) < WORDS_IN_COMMON
             if is_next and has_value(later.text) and has_value(item.text):
                 yield at
                 continue
-            if len(named & _named(item)) >= _IN_COMMON_NEAR:
+            if len(named & _named(item)) >= _MIN_WORDS_IN_COMMON:
                 yield at
 
     def _unmarked(self, statement: Statement, among: int) -> int:
@@ -270,11 +270,11 @@ class Corrections:
         size = len(statement.words)
         sizes = [0]
         if statement.is_whole:
-            sizes = [each for each in self._sizes if each and _ALIKE * each <= size]
+            sizes = [each for each in self._sizes if each and _MIN_SHARED_RATIO * each <= size]
         alike: dict[int, int] = {}
         for each in sizes:
             alike[each] = max(
-                min(WORDS_IN_COMMON, size), ceil(_ALIKE * max(size, each)) if each else 0
+                min(WORDS_IN_COMMON, size), ceil(_MIN_SHARED_RATIO * max(size, each)) if each else 0
             )
         most = size - min(alike.values(), default=size)
         # The rows that lack at most 0, 1, 2, ... of the words so far.

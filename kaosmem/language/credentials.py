@@ -13,7 +13,7 @@ from typing import Any
 from kaosmem.exact import log
 from kaosmem.language.tables import toml_table
 
-LEFT_OUT = "[credential]"
+CREDENTIAL_PLACEHOLDER = "[credential]"
 """The mark that stands for a credential which was left out."""
 
 _WINDOW_CHARS = 16_384
@@ -85,7 +85,7 @@ class _Rule:
         for found in self._pattern.finditer(text):
             group = self._group or found.lastindex or 0
             secret = found[group]
-            if LEFT_OUT in secret or secret in LEFT_OUT:
+            if CREDENTIAL_PLACEHOLDER in secret or secret in CREDENTIAL_PLACEHOLDER:
                 continue
             if self._entropy and entropy(secret) <= self._entropy:
                 continue
@@ -126,7 +126,7 @@ def entropy(text: str) -> float:
 
 
 def without_credentials(text: str) -> str:
-    """Return a text with `LEFT_OUT` in the place of each credential that is found in it.
+    """Return a text with `CREDENTIAL_PLACEHOLDER` in the place of each credential in it.
 
     A long text is read in windows that overlap, so that no pattern takes more than linear time.
 
@@ -134,7 +134,7 @@ def without_credentials(text: str) -> str:
     'Use postgres://app:[credential]@db.example.com/shop'
     """
     if "PRIVATE KEY" in text:
-        text = _PRIVATE_KEY.sub(LEFT_OUT, text)
+        text = _PRIVATE_KEY.sub(CREDENTIAL_PLACEHOLDER, text)
     spans: set[tuple[int, int]] = set()
     for begin in range(0, max(1, len(text) - _OVERLAP_CHARS), _WINDOW_CHARS - _OVERLAP_CHARS):
         for start, end in _spans(text[begin : begin + _WINDOW_CHARS]):
@@ -145,7 +145,7 @@ def without_credentials(text: str) -> str:
     done = 0
     for start, end in sorted(spans):
         if start >= done:
-            parts += [text[done:start], LEFT_OUT]
+            parts += [text[done:start], CREDENTIAL_PLACEHOLDER]
         done = max(done, end)
     return "".join([*parts, text[done:]])
 

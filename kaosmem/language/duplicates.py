@@ -22,21 +22,21 @@ FORMED = "formed"
 """The tag of an item that was formed from a conversation."""
 PROPOSAL = "proposal"
 """The field of a formed item's metadata that only an open proposal has."""
-_FOR_THE_RECORD = 256
+_MAX_PASSED_OVER = 256
 """So many units that are too large, or are duplicates, may take the room of a proposal."""
 _CHARS_AT_ONCE = 65_536
 _WORDS_AT_ONCE = 10_000
 
 
 @once_per_item
-def statement(item: Item) -> int:
-    """Return a number of 64 bits that duplicates share. That of an item with an image is 0."""
+def duplicate_key(item: Item) -> int:
+    """Return a number of 64 bits, equal for duplicates. That of an item with an image is 0."""
     if _is_text(item):
-        return statement_of(item.text)
+        return duplicate_key_of_text(item.text)
     return 0
 
 
-def statement_of(text: str) -> int:
+def duplicate_key_of_text(text: str) -> int:
     """Return the number of an item with this text, by a digest."""
     digest = blake2b(digest_size=16)
     if len(text) <= _CHARS_AT_ONCE:
@@ -63,11 +63,11 @@ def _is_text(item: Item) -> bool:
     return not any(isinstance(part, ImageBlock | OpaqueBlock) for part in parts)
 
 
-class Shown:
+class DuplicateFinder:
     """The items that a window shows, or a source proposes, so far, by what they say."""
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
-        self._by_statement: dict[int, Item] = {}  # the newest ones
+        self._by_key: dict[int, Item] = {}  # the newest ones
         self._by_id: dict[str, Item] = {}
         self.note(items)
 
@@ -75,14 +75,14 @@ class Shown:
         """Note items as shown."""
         for item in items:
             self._by_id[item.id] = item
-            own = statement(item)
-            twin = self._by_statement.get(own)
+            own = duplicate_key(item)
+            twin = self._by_key.get(own)
             if own and (twin is None or _is_newer(item, twin)):
-                self._by_statement[own] = item
+                self._by_key[own] = item
 
     def knows(self, item: Item) -> bool:
         """Return whether an item is a duplicate of an earlier one; note it otherwise."""
-        if statement(item) in self._by_statement:
+        if duplicate_key(item) in self._by_key:
             return True
         self.note((item,))
         return False
@@ -106,7 +106,7 @@ class Shown:
             sources = [self._by_id.get(source) for source in item.sources]
             if None not in sources:
                 return sources[0]
-        twin = self._by_statement.get(statement(item))
+        twin = self._by_key.get(duplicate_key(item))
         if twin is None or _is_newer(item, twin):
             return None
         return twin
@@ -120,7 +120,7 @@ def part_of_room(
     tokens: int,
     item: Item | None,
     cap: int,
-    told: Shown,
+    shown_before: DuplicateFinder,
 ) -> int:
     """Return a unit's part of the twice `cap` tokens that a source proposes.
 
@@ -129,12 +129,12 @@ def part_of_room(
 
     Args:
         item: The first item of the unit, None if it can't be read.
-        told: The texts that were proposed. It takes in the item.
+        shown_before: The texts that were proposed. It takes in the item.
     """
     part = max(1, tokens)  # even the empty are so many at most
-    if part <= cap and (item is None or not told.knows(item)):
+    if part <= cap and (item is None or not shown_before.knows(item)):
         return part
-    return min(part, 1 + 2 * cap // _FOR_THE_RECORD)
+    return min(part, 1 + 2 * cap // _MAX_PASSED_OVER)
 
 
 class Unit(Protocol):
@@ -151,7 +151,7 @@ def newest_first(units: Sequence[UnitT]) -> tuple[UnitT, ...]:
     """Return units in their order, with duplicates newest first in the places that they had."""
     places: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
     for place, unit in enumerate(units):
-        places[tuple(map(statement, unit.items))].append(place)
+        places[tuple(map(duplicate_key, unit.items))].append(place)
     ordered = list(units)
     for statements, same in places.items():
         if len(same) == 1 or not all(statements):  # a unit with an image is no duplicate

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from kaosmem.language.analysis import STOP_WORDS
-from kaosmem.memos import remembered
+from kaosmem.memos import memoized
 
 UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 WORD = re.compile(
@@ -28,7 +28,7 @@ _SENTENCE_BEGIN = re.compile(r"(?:^|[.!?:;…\n•|])[\s\"'“‘«(*#>-]*$")
 _MAX_CHARS_BEFORE = 20
 
 
-@remembered(16)
+@memoized(16)
 def marks_of(text: str) -> Mapping[str, bool]:
     """Return the marks of a text, each with whether it is surely one.
 
@@ -58,7 +58,7 @@ def marks_of(text: str) -> Mapping[str, bool]:
     return found
 
 
-@remembered(16)
+@memoized(16)
 def words_of(text: str) -> frozenset[str]:
     """Return the words of a text, whole and in their parts, as `marks_of` writes them.
 

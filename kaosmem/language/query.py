@@ -35,10 +35,10 @@ _ASKING_CHARS = 900
 """A question mark is looked for in so much of the end of a text."""
 
 
-def asks(text: str) -> bool:
+def has_closing_question(text: str) -> bool:
     """Return whether a text ends with a question, or with little after one.
 
-    >>> asks("Where is it? Be quick."), asks("It is here.")
+    >>> has_closing_question("Where is it? Be quick."), has_closing_question("It is here.")
     (True, False)
     """
     return bool(_QUESTION_MARK.search(text[-_ASKING_CHARS:]))

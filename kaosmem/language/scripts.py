@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from kaosmem.memos import register_memo, remembered
+from kaosmem.memos import memoized, register_memo
 
 # Written without spaces: Thai, Lao, Myanmar, Khmer, Han, kana; and Hangul, whose words end in
 # particles.
@@ -195,7 +195,7 @@ _ARABIC_SUFFIX = re.compile("(?<=..)(?:ها|ان|ات|ون|ين|يه|ه|ي)$")
 _HINDI_SUFFIX = re.compile("(?<=..)(?:ियों|ियां|ियो|ाओं|ाएं|ुओं|ुएं|इयों|इयां|ों|ें|यों|ो|े|ी|ा|ि|ु|ू|ई)$")
 
 
-@remembered(None)  # a stemmer keeps the last word it was given
+@memoized(None)  # a stemmer keeps the last word it was given
 def snowball(language: str) -> Callable[[str], str]:
     """Return Snowball's stemmer for a language."""
     import Stemmer

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from kaosmem.language.analysis import STOP_WORDS, analyze
 from kaosmem.language.marks import AFTER_A_NAME
-from kaosmem.memos import remembered
+from kaosmem.memos import memoized
 from kaosmem.types.items import Item, once_per_item
 
 WORDS_IN_COMMON = 3
@@ -210,7 +210,7 @@ def names_of(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-@remembered(1 << 14)  # the same statements meet in each turn
+@memoized(1 << 14)  # the same statements meet in each turn
 def are_of_one_subject(one: Statement, other: Statement) -> bool:
     """Return whether two statements that share the words of a subject are about the same thing."""
     if one.marks - other.marks and other.marks - one.marks:
@@ -284,7 +284,7 @@ def _tokens(sentence: str) -> list[_Token]:
     return tokens
 
 
-@remembered(1 << 14)  # most of any text are chunks seen before
+@memoized(1 << 14)  # most of any text are chunks seen before
 def _token(chunk: str, begins: bool) -> _Token:
     """Return a chunk as a token.
 

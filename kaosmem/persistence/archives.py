@@ -16,7 +16,7 @@ from kaosmem.persistence.files.archive import (
 )
 from kaosmem.persistence.files.manifest import ListedArchive
 from kaosmem.persistence.recovery import (
-    LOOKS,
+    MAX_READ_ATTEMPTS,
     Recovered,
     archives_after_purge,
     changed_meanwhile,
@@ -126,7 +126,7 @@ class Archives:
         if self.listed is None:
             raise CorruptionError("no snapshot names the archive files")
         archives = self.listed
-        for _ in range(LOOKS):
+        for _ in range(MAX_READ_ATTEMPTS):
             try:
                 return self._perform(steps(archives))
             except CorruptionError:

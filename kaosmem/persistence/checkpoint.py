@@ -12,10 +12,10 @@ from typing import Any
 from zlib import crc32
 
 from kaosmem.errors import ConflictError, CorruptionError
-from kaosmem.persistence.commit import LogView, check_same_log, look, look_at_end
+from kaosmem.persistence.commit import LogView, check_same_log, read_log_end, read_log_view
 from kaosmem.persistence.files.archive import NewArchive
 from kaosmem.persistence.files.lines import decode_line, encode_line
-from kaosmem.persistence.files.records import Head
+from kaosmem.persistence.files.records import LogHead
 from kaosmem.persistence.layout import (
     ARCHIVE,
     INDEX,
@@ -33,6 +33,7 @@ from kaosmem.persistence.layout import (
 from kaosmem.persistence.recovery import read_snapshot
 from kaosmem.persistence.steps import (
     Delete,
+    DeleteLeftovers,
     Draft,
     List,
     Lock,
@@ -40,7 +41,6 @@ from kaosmem.persistence.steps import (
     Read,
     Step,
     Steps,
-    Sweep,
     Write,
 )
 from kaosmem.types import JSONDict, JSONObject
@@ -53,7 +53,7 @@ Opening reads at most 15 of each power of 16.
 
 
 def store_snapshot(
-    head: Head,
+    head: LogHead,
     seq: int,
     lines: Iterable[bytes],
     archive: NewArchive,
@@ -117,18 +117,18 @@ def _drafted(archive: NewArchive, seq: int) -> Steps[tuple[str, Any]]:
     return listed.path, draft
 
 
-def _view(head: Head) -> Steps[LogView]:
+def _view(head: LogHead) -> Steps[LogView]:
     """Return the present view of the log.
 
     Raises ConflictError if it is another log than that of `head`.
     """
-    view = yield from look(head)
+    view = yield from read_log_view(head)
     check_same_log(head, view)
     return view
 
 
 def purge(
-    head: Head,
+    head: LogHead,
     lines: Iterable[bytes],
     archive: NewArchive,
     *,
@@ -146,7 +146,7 @@ def purge(
         ConflictError: If the log no longer ends at `head`.
     """
     yield Lock(create=False)
-    yield from look_at_end(head)
+    yield from read_log_end(head)
     yield Write(PURGE, [b"unfinished"])
     own = ""
     if not archive.is_empty:
@@ -169,7 +169,7 @@ def purge(
             yield Delete(log_file(first), at_once=True) if locks else _blank(first)
     if locks:
         for folder in (SNAP, ARCHIVE, INDEX, LOG):
-            yield Sweep(folder)
+            yield DeleteLeftovers(folder)
     yield Delete(PURGE, at_once=True)
 
 
@@ -336,7 +336,7 @@ def indexed_commits() -> Steps[set[str]]:
 
 
 def store_index(
-    head: Head,
+    head: LogHead,
     section: str,
     path: str,
     chunks: Iterable[bytes],
@@ -369,7 +369,7 @@ def store_index(
 
 
 def _is_welcome(
-    head: Head,
+    head: LogHead,
     path: str,
     sound: Collection[int],
 ) -> Steps[bool]:

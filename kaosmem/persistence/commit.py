@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from kaosmem.errors import ConflictError, CorruptionError
-from kaosmem.persistence.files.manifest import Identity, write_identity
-from kaosmem.persistence.files.records import TXNS_KEPT, Commit, Head, Record, read_tail
+from kaosmem.persistence.files.manifest import SessionIdentity, write_identity
+from kaosmem.persistence.files.records import TXNS_KEPT, Commit, LogHead, Record, read_tail
 from kaosmem.persistence.layout import list_segments, list_snapshots, log_file
 from kaosmem.persistence.recovery import Recovered, recover, recover_since
 from kaosmem.persistence.steps import (
@@ -56,12 +56,12 @@ class LogChanges(NamedTuple):
 
 
 def append(
-    head: Head,
+    head: LogHead,
     commit: Commit,
-    identity: Identity | None = None,
+    identity: SessionIdentity | None = None,
     *,
     snapshot: int,
-) -> Steps[Head]:
+) -> Steps[LogHead]:
     """Add a commit to the end of the log, and return where that is then.
 
     Raises ConflictError if the log no longer ends at `head`, CorruptionError if it ends in damage.
@@ -71,7 +71,7 @@ def append(
         snapshot: The newest that is known; a segment that begins before it is not gone on with.
     """
     yield Lock(create=head.seq == 0)
-    view, cuts = yield from look_at_end(head, snapshot=snapshot)
+    view, cuts = yield from read_log_end(head, snapshot=snapshot)
     if identity is not None:
         yield from write_identity(identity)
     yield from cuts
@@ -88,13 +88,13 @@ def append(
 
 
 def create(
-    head: Head,
+    head: LogHead,
     torn: bytes,
     commit: Commit,
-    identity: Identity | None = None,
+    identity: SessionIdentity | None = None,
     *,
     look_first: bool,
-) -> Steps[Head]:
+) -> Steps[LogHead]:
     """Store a commit as a segment of its own, and return where the log ends then.
 
     The name of the segment is the compare-and-swap: the first writer that creates it has the next
@@ -107,7 +107,7 @@ def create(
         look_first: So much time has passed that the name may have been taken and be free again.
     """
     if look_first:
-        check_unmoved(head, (yield from look(head)))
+        check_unmoved(head, (yield from read_log_view(head)))
     if identity is not None:
         yield from write_identity(identity)
     if torn:
@@ -124,7 +124,7 @@ def create(
     return _after(head, commit, len(commit.data))
 
 
-def _is_still_there(head: Head) -> Steps[bool]:
+def _is_still_there(head: LogHead) -> Steps[bool]:
     """Return whether the record before a commit is still stored.
 
     Only storage without locks needs it: a deletion may come between.
@@ -145,7 +145,7 @@ def _is_still_there(head: Head) -> Steps[bool]:
 
 
 def catch_up(
-    head: Head,
+    head: LogHead,
     unsettled: Commit | None,
     *,
     whole: bool = False,
@@ -164,7 +164,7 @@ def catch_up(
     try:
         if whole:
             recovered = yield from recover()
-        check_same_log(head, (yield from look(head)))
+        check_same_log(head, (yield from read_log_view(head)))
         since = yield from recover_since(head)
     except (ConflictError, CorruptionError, FileNotFoundError):
         # Forgotten or pruned away, or truly damaged.
@@ -176,7 +176,7 @@ def catch_up(
     return LogChanges(recovered, whole, others, len(others) < len(after))
 
 
-def _read_anew(head: Head, txn: str) -> Steps[LogChanges]:
+def _read_anew(head: LogHead, txn: str) -> Steps[LogChanges]:
     """Return the whole session, where the log no longer reaches back to `head`.
 
     Raises as `catch_up`.
@@ -196,7 +196,7 @@ def _read_anew(head: Head, txn: str) -> Steps[LogChanges]:
     return LogChanges(state, True, None, is_settled)
 
 
-def settle(head: Head, unnamed: Identity | None) -> Steps[None]:
+def settle(head: LogHead, unnamed: SessionIdentity | None) -> Steps[None]:
     """Make the log durable up to `head`, where commits are appended.
 
     The records that were read may be in a cache alone.
@@ -211,7 +211,7 @@ def settle(head: Head, unnamed: Identity | None) -> Steps[None]:
         yield from write_identity(unnamed)
 
 
-def look(head: Head, *, snapshot: int | None = None) -> Steps[LogView]:
+def read_log_view(head: LogHead, *, snapshot: int | None = None) -> Steps[LogView]:
     """Return the changes that another writer may have made.
 
     Args:
@@ -229,12 +229,14 @@ def look(head: Head, *, snapshot: int | None = None) -> Steps[LogView]:
     return LogView(segments, snapshots, tail)
 
 
-def look_at_end(head: Head, *, snapshot: int | None = None) -> Steps[tuple[LogView, list[Step]]]:
+def read_log_end(
+    head: LogHead, *, snapshot: int | None = None
+) -> Steps[tuple[LogView, list[Step]]]:
     """Return the view of a log that ends at `head`, and the steps that cut torn remains after that.
 
     Raises ConflictError if the log goes on after `head`, CorruptionError if it ends in damage.
     """
-    view = yield from look(head, snapshot=snapshot)
+    view = yield from read_log_view(head, snapshot=snapshot)
     check_unmoved(head, view)
     cuts = _cut_torn(head, view.tail[head.size - head.last :])
     if _is_followed(head, view):  # its writer may have been killed in its first commit
@@ -243,12 +245,12 @@ def look_at_end(head: Head, *, snapshot: int | None = None) -> Steps[tuple[LogVi
     return view, cuts
 
 
-def _is_followed(head: Head, view: LogView) -> bool:
+def _is_followed(head: LogHead, view: LogView) -> bool:
     """Return whether another segment begins after the last record."""
     return head.segment != head.seq + 1 and head.seq + 1 in view.segments
 
 
-def check_same_log(head: Head, view: LogView) -> None:
+def check_same_log(head: LogHead, view: LogView) -> None:
     """Raise ConflictError if the log of `head` was deleted, as far as can be seen."""
     if not head.seq:
         return
@@ -261,14 +263,14 @@ def check_same_log(head: Head, view: LogView) -> None:
         raise _replaced()
 
 
-def check_unmoved(head: Head, view: LogView) -> None:
+def check_unmoved(head: LogHead, view: LogView) -> None:
     """Raise ConflictError if the log goes on after `head`, as far as names tell."""
     check_same_log(head, view)
     if max(view.segments, default=0) > head.seq + 1 or max(view.snapshots, default=0) > head.seq:
         raise conflict(head)
 
 
-def conflict(head: Head) -> ConflictError:
+def conflict(head: LogHead) -> ConflictError:
     """Return the error for a log that goes on after `head`."""
     return ConflictError(
         f"another writer has committed after record {head.seq}, so nothing was written; "
@@ -276,7 +278,7 @@ def conflict(head: Head) -> ConflictError:
     )
 
 
-def _is_last(line: bytes, head: Head) -> bool:
+def _is_last(line: bytes, head: LogHead) -> bool:
     """Return whether the bytes at `head.last` begin as the last record does."""
     return head.last == head.size or line.startswith(b'{"crc":"%08x",' % head.crc)
 
@@ -289,7 +291,7 @@ def _replaced() -> ConflictError:
     )
 
 
-def _cut_torn(head: Head, beyond: bytes) -> list[Step]:
+def _cut_torn(head: LogHead, beyond: bytes) -> list[Step]:
     """Return the steps that leave nothing after the last record in its segment.
 
     Raises ConflictError for a commit there, CorruptionError for damage.
@@ -304,18 +306,18 @@ def _cut_torn(head: Head, beyond: bytes) -> list[Step]:
     return [_cut(head)]
 
 
-def _cut(head: Head) -> Step:
+def _cut(head: LogHead) -> Step:
     """Return the step that cuts a segment after its last record."""
     return Truncate(log_file(head.segment), head.size)
 
 
 def _after(
-    head: Head,
+    head: LogHead,
     commit: Commit,
     size: int,
-) -> Head:
+) -> LogHead:
     """Return the end of the log after a commit, which makes its segment `size` bytes long."""
-    return Head(
+    return LogHead(
         seq=head.seq + len(commit.lines),
         crc=commit.crc,
         segment=head.segment,
@@ -335,7 +337,7 @@ class LogEnd(NamedTuple):
         log_bytes: The log since the snapshot before, up to there.
     """
 
-    head: Head
+    head: LogHead
     log_bytes: int
 
 
@@ -376,7 +378,7 @@ class LogSinceSnapshot:
         self.log_bytes -= at.log_bytes
         self.segments = [(first, count) for first, count in self.segments if first > seq]
 
-    def begin_anew(self, head: Head, *, snapshot_bytes: int) -> None:
+    def begin_anew(self, head: LogHead, *, snapshot_bytes: int) -> None:
         """Note that only the state at `head` is stored."""
         self.sound = set()
         self.cut(LogEnd(head, self.log_bytes), snapshot_bytes=snapshot_bytes)

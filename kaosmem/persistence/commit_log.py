@@ -20,12 +20,12 @@ from kaosmem.persistence.commit import (
     create,
     settle,
 )
-from kaosmem.persistence.files.manifest import Identity, txn_prefix, write_identity
+from kaosmem.persistence.files.manifest import SessionIdentity, txn_prefix, write_identity
 from kaosmem.persistence.files.records import (
     FORMAT_VERSION,
     Change,
     Commit,
-    Head,
+    LogHead,
     Record,
     encode_commit,
 )
@@ -85,7 +85,7 @@ class CommitLog:
 
     def _see(
         self,
-        head: Head,
+        head: LogHead,
         torn: bytes,
         later: Iterable[Record | Change],
     ) -> None:
@@ -151,14 +151,14 @@ class CommitLog:
         self._advance(head, commit, changes)
         return self.seq
 
-    def steps_of(self, commit: Commit) -> Steps[Head]:
+    def steps_of(self, commit: Commit) -> Steps[LogHead]:
         """Return the protocol of a commit.
 
         The identity of the session names the last segment once that has a commit.
         """
         first = None
         if self._session_id and self.seq and not self._named:
-            first = Identity(self._session_id, self._head.log_id, 0)
+            first = SessionIdentity(self._session_id, self._head.log_id, 0)
         if self.storage.appends:
             snapshot = max(self._since_snapshot.sound, default=0)
             head = yield from append(self._head, commit, first, snapshot=snapshot)
@@ -170,14 +170,14 @@ class CommitLog:
             yield from write_identity(unnamed)
         return head
 
-    def _unnamed(self, head: Head) -> Identity | None:
+    def _unnamed(self, head: LogHead) -> SessionIdentity | None:
         """Return the identity to be stored if the stored one does not name the last segment."""
         segment = self._last_segment(head)
         if not self._session_id or segment == self._named:
             return None
-        return Identity(self._session_id, head.log_id, segment)
+        return SessionIdentity(self._session_id, head.log_id, segment)
 
-    def _last_segment(self, head: Head) -> int:
+    def _last_segment(self, head: LogHead) -> int:
         """Return the last segment that is held for good. Objects may be rolled up into the first."""
         if self.storage.appends:
             return head.segment
@@ -244,7 +244,7 @@ class CommitLog:
 
     def _advance(
         self,
-        head: Head,
+        head: LogHead,
         commit: Commit,
         changes: Iterable[Change],
     ) -> None:

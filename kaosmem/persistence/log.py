@@ -20,7 +20,7 @@ from kaosmem.persistence.commit import LogEnd
 from kaosmem.persistence.commit_log import CommitLog
 from kaosmem.persistence.files.archive import Entry, NewArchive
 from kaosmem.persistence.files.items import ItemFile, encode_items
-from kaosmem.persistence.files.records import Head
+from kaosmem.persistence.files.records import LogHead
 from kaosmem.persistence.layout import index_file, older_files
 from kaosmem.persistence.recovery import Recovered, recover
 from kaosmem.persistence.salvage import salvage
@@ -283,7 +283,7 @@ class SessionLog(CommitLog):
 
     def _snapshot_file(
         self,
-        head: Head,
+        head: LogHead,
         header: JSONObject,
         purged: int,
     ) -> ItemFile:

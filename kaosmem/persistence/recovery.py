@@ -9,21 +9,21 @@ from dataclasses import dataclass, field, replace
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.files.items import ItemFile, Stored, decode_items
 from kaosmem.persistence.files.manifest import (
-    Identity,
     ListedArchive,
+    SessionIdentity,
     check_archives,
-    missing,
+    file_of_other_log,
+    missing_file,
     other_id,
-    other_log,
     read_identity,
 )
 from kaosmem.persistence.files.records import (
     FORMAT_VERSION,
     REMEDY,
-    Head,
+    LogHead,
     Record,
-    Tail,
-    located,
+    SegmentTail,
+    damage_at,
     read_tail,
     torn_tail,
     unknown_version,
@@ -43,7 +43,7 @@ from kaosmem.persistence.layout import (
 from kaosmem.persistence.steps import List, Read, ReadNote, Steps
 from kaosmem.types import JSONObject
 
-LOOKS = 10
+MAX_READ_ATTEMPTS = 10
 _GONE = "bring it back from a copy, or delete the session"
 
 
@@ -71,7 +71,7 @@ class Recovered:
         named: The segment that the stored identity of the session names, 0 without one.
     """
 
-    head: Head
+    head: LogHead
     header: JSONObject | None = field(default=None, repr=False)
     items: list[tuple[str, Stored]] = field(default_factory=list, repr=False)
     records: list[Record] = field(default_factory=list)
@@ -102,7 +102,7 @@ def recover(session: str = "") -> Steps[Recovered]:
     """
     seen = None
     told: list[str] = []
-    for _ in range(LOOKS):
+    for _ in range(MAX_READ_ATTEMPTS):
         # First the note and the identity, which are stored after their records, and then the log: a
         # snapshot listed after it cannot lack the log that follows it.
         noted = None
@@ -134,14 +134,14 @@ def recover(session: str = "") -> Steps[Recovered]:
     raise changed_meanwhile()
 
 
-def recover_since(head: Head) -> Steps[Recovered]:
+def recover_since(head: LogHead) -> Steps[Recovered]:
     """Return the commits after `head`, without a snapshot.
 
     Raises CorruptionError if the log lacks them.
     """
     log = yield List(LOG)
     snapshots = yield from list_snapshots()
-    walk = _Walk(head)
+    walk = _SegmentReader(head)
     yield from walk.run(log, snapshots)
     return walk.recovered
 
@@ -149,16 +149,16 @@ def recover_since(head: Head) -> Steps[Recovered]:
 def _recovered(
     log: Collection[str],
     snapshots: Sequence[int],
-    identity: Identity | CorruptionError | None,
+    identity: SessionIdentity | CorruptionError | None,
 ) -> Steps[Recovered]:
     damage: list[CorruptionError] = []
     log_id = ""
     named = 0
-    if isinstance(identity, Identity):
+    if isinstance(identity, SessionIdentity):
         log_id = identity.log_id
         named = identity.segment
     base, snapshot_bytes = yield from _newest_snapshot(snapshots, log_id, damage)
-    walk = _Walk(Head(base.seq, base.crc, txns=base.txns, log_id=base.log_id))
+    walk = _SegmentReader(LogHead(base.seq, base.crc, txns=base.txns, log_id=base.log_id))
     try:
         yield from walk.run(log, snapshots)
     except CorruptionError as error:
@@ -166,8 +166,8 @@ def _recovered(
     head = walk.head
     if log_id and head.log_id not in ("", log_id):
         if walk.firsts:
-            raise other_log(log_file(walk.firsts[0]))
-        raise other_log(snapshot_file(base.seq))
+            raise file_of_other_log(log_file(walk.firsts[0]))
+        raise file_of_other_log(snapshot_file(base.seq))
     if walk.torn:
         damage.append(torn_tail(log_file(head.segment), head.size, head.seq + 1, len(walk.torn)))
     gone = yield from check_archives(base.archives)
@@ -201,7 +201,7 @@ def archives_after_purge(
         purged: Up to which record files are known to be deleted. Two writers may have done that up
             to the same record.
     """
-    for _ in range(LOOKS):
+    for _ in range(MAX_READ_ATTEMPTS):
         try:
             snapshots = yield from list_snapshots()
             newest, _ = yield from _newest_snapshot(snapshots, "", [])
@@ -235,14 +235,15 @@ def is_purge_unfinished() -> Steps[bool]:
 def changed_meanwhile() -> ConflictError:
     """Return the error for a session whose files others move each time that it is read."""
     return ConflictError(
-        f"other writers changed the session {LOOKS} times while it was read; open it again"
+        f"other writers changed the session {MAX_READ_ATTEMPTS} times while it was read; "
+        "open it again"
     )
 
 
-class _Walk:
+class _SegmentReader:
     """The segments read in order, from a known record on."""
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: LogHead) -> None:
         self.firsts: Sequence[int] = ()
         self.head = head
         self.records: list[Record] = []
@@ -291,7 +292,7 @@ class _Walk:
             if known > 0 and start == last and self.head.seq > newest_snapshot:
                 # Only what a snapshot holds is deleted. A writer may take back a commit that
                 # failed, after others have read it.
-                raise located("records that were here are gone", path, start, self.head.seq)
+                raise damage_at("records that were here are gone", path, start, self.head.seq)
             # Without a new commit, the last one begins where it did: it may have to be written
             # again.
             began = self.head.began if segment == self.head.segment else start
@@ -308,7 +309,7 @@ class _Walk:
                 raise tail.fault
             if self.torn and self.firsts[-1] > max(self.head.seq, segment):
                 self.torn = b""
-                raise located("a commit is incomplete", path, self.head.size, self.head.seq + 1)
+                raise damage_at("a commit is incomplete", path, self.head.size, self.head.seq + 1)
 
     def _next(self) -> int:
         """Return the segment to read for the next record, 0 at the log's end.
@@ -356,7 +357,7 @@ def _newest_snapshot(
             if found.seq != seq:
                 raise CorruptionError(f"{path!r} is the snapshot of record {found.seq}")
             if log_id not in ("", found.log_id):
-                raise other_log(path)
+                raise file_of_other_log(path)
             return found, len(data)
         except CorruptionError as error:
             message = f"{error}; the snapshot before and more of the log are used"
@@ -367,7 +368,7 @@ def _newest_snapshot(
 def _check_own(
     recovered: Recovered,
     session: str,
-    identity: Identity | CorruptionError | None,
+    identity: SessionIdentity | CorruptionError | None,
     newest: int,
 ) -> Steps[None]:
     """Raise CorruptionError for another session's files, a lost end, or a lost session's remains.
@@ -379,10 +380,10 @@ def _check_own(
     # Only an erasure deletes the last segment. A snapshot may hold its first commits, and not its
     # newest.
     segment = 0
-    if isinstance(identity, Identity) and identity.session == session:
+    if isinstance(identity, SessionIdentity) and identity.session == session:
         segment = identity.segment
     if head.seq < segment or max(newest, recovered.purged) < segment:
-        raise missing(log_file(segment), f"or its commits are; {_GONE}")
+        raise missing_file(log_file(segment), f"or its commits are; {_GONE}")
     if head.seq == 0:
         archives = yield from list_archives()
         if archives:
@@ -391,17 +392,17 @@ def _check_own(
                 f"{path!r} is here, but neither a log nor a snapshot; {_GONE}", file=path
             )
         return
-    if isinstance(identity, Identity):
+    if isinstance(identity, SessionIdentity):
         if identity.session != session:
             raise other_id(identity.session, session)
     elif isinstance(identity, CorruptionError):
         damage.append(identity)
     elif recovered.snapshot or len(head.txns) > 1:
         # Else its writer may have been killed before it stored it.
-        damage.append(missing(SESSION, "the next save writes it anew"))
+        damage.append(missing_file(SESSION, "the next save writes it anew"))
 
 
-def _check_noted(head: Head, noted: tuple[int, int] | None) -> None:
+def _check_noted(head: LogHead, noted: tuple[int, int] | None) -> None:
     """Raise CorruptionError if the log lacks the record that a writer noted, or has another."""
     if noted is None or head.seq > noted[0] or (head.seq, head.crc) == noted:
         return
@@ -434,7 +435,7 @@ def _check_reaches(seq: int, snapshots: Sequence[int]) -> None:
         )
 
 
-def _check_first(tail: Tail) -> None:
+def _check_first(tail: SegmentTail) -> None:
     """Raise unless the log begins as a log of kaosmem in a known version."""
     if tail.records:
         check_version(tail.records[0])

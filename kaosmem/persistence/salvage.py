@@ -24,15 +24,15 @@ from kaosmem.persistence.files.lines import (
 )
 from kaosmem.persistence.files.manifest import (
     OLDER_TEXTS,
-    Identity,
     ListedArchive,
+    SessionIdentity,
     check_archives,
-    missing,
+    missing_file,
     other_id,
     read_identity,
     txn_prefix,
 )
-from kaosmem.persistence.files.records import Head, Record, read_tail, record_of, torn_tail
+from kaosmem.persistence.files.records import LogHead, Record, read_tail, record_of, torn_tail
 from kaosmem.persistence.layout import (
     LOG,
     archive_file,
@@ -43,7 +43,7 @@ from kaosmem.persistence.layout import (
     snapshot_file,
 )
 from kaosmem.persistence.recovery import (
-    LOOKS,
+    MAX_READ_ATTEMPTS,
     Recovered,
     changed_meanwhile,
     check_version,
@@ -66,7 +66,7 @@ def salvage(cause: CorruptionError, session: str = "") -> Steps[Recovered]:
         UnsupportedVersionError: If a newer version has written to the session.
         ConflictError: If other writers move the session's files all the time.
     """
-    for _ in range(LOOKS):
+    for _ in range(MAX_READ_ATTEMPTS):
         try:
             found = yield from _salvaged(session)
         except FileNotFoundError:  # another writer has deleted a file since it was listed
@@ -108,7 +108,7 @@ def _salvaged(session: str) -> Steps[Recovered | None]:
     damage += yield from check_archives(archives or ())
     found = [records[seq] for seq in sorted(records)]
     return Recovered(
-        Head(max([base.seq, *records]), log_id=log_id),
+        LogHead(max([base.seq, *records]), log_id=log_id),
         header,
         base.items,
         found,
@@ -121,18 +121,18 @@ def _salvaged(session: str) -> Steps[Recovered | None]:
     )
 
 
-def _own_identity(session: str, damage: list[CorruptionError]) -> Steps[Identity]:
+def _own_identity(session: str, damage: list[CorruptionError]) -> Steps[SessionIdentity]:
     """Return the identity of a session, one without a log and a segment if it is lost."""
     found = None
     if session:
         found = yield from read_identity()
-    if isinstance(found, Identity):
+    if isinstance(found, SessionIdentity):
         if found.session == session:
             return found
         found = other_id(found.session, session)
     if found is not None:
         damage.append(found)
-    return Identity(session, "", 0)
+    return SessionIdentity(session, "", 0)
 
 
 class _Line(NamedTuple):
@@ -329,7 +329,7 @@ def _read_log(
         crc = crcs.get(seq)
         lines = [(line, _record(line, log_id)) for line in _lines(data, crc)]
         if first == firsts[-1]:
-            end = _end(lines, Head(seq, crc or 0, first))
+            end = _end(lines, LogHead(seq, crc or 0, first))
             tail = read_tail(data[end.size :], end, start=end.size, path=path)
             if tail.torn:
                 damage.append(torn_tail(path, end.size, end.seq + 1, len(tail.torn)))
@@ -360,11 +360,11 @@ def _record(line: _Line, log_id: str) -> Record | None:
     return None
 
 
-def _end(lines: Sequence[tuple[_Line, Record | None]], head: Head) -> Head:
+def _end(lines: Sequence[tuple[_Line, Record | None]], head: LogHead) -> LogHead:
     """Return where the last whole commit of a segment ends. Without one, return `head`."""
     for line, record in lines:
         if record and record.k == 0:
-            head = Head(record.seq, line.crc or 0, head.segment, line.end)
+            head = LogHead(record.seq, line.crc or 0, head.segment, line.end)
     return head
 
 
@@ -423,7 +423,7 @@ def salvage_archive(
         try:
             found = yield from _items(path, seq, log_id, damage)
         except FileNotFoundError:
-            damage.append(missing(path, OLDER_TEXTS))
+            damage.append(missing_file(path, OLDER_TEXTS))
             continue
         if found is not None:
             entries += decoded_entries(found[0].items)

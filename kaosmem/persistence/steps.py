@@ -100,7 +100,7 @@ class Sync:
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class DeleteLeftovers:
     """Delete half-written files of a folder, and make earlier deletions durable.
 
     Only storage that appends needs it.
@@ -175,7 +175,7 @@ Step: TypeAlias = (
     | Append
     | ReadNote
     | Sync
-    | Sweep
+    | DeleteLeftovers
     | Create
     | Write
     | Draft

@@ -11,11 +11,11 @@ import numpy as np
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.candidate_terms import CandidateTerms, RelevanceFeedback
 from kaosmem.retrieval.columns import are_changes
-from kaosmem.retrieval.query_terms import NONE, QueryTerms, SourceMatches, is_test_name
+from kaosmem.retrieval.query_terms import NO_SOURCE, QueryTerms, SourceMatches, is_test_name
 from kaosmem.retrieval.scores import (
-    BELOW,
     CHANCE,
     ONE,
+    RANK_GAP,
     UNIT,
     WEIGHT_UNITS,
     chances,
@@ -36,7 +36,7 @@ Signals: TypeAlias = "dict[str, Int64s]"
 
 _BESIDE = -2, -1, 1, 2
 """The steps to the neighbours of a candidate that its signals look at."""
-BY_HAND: Mapping[str, float] = {"quoted": 0.5, "definition": 4.5, "test_source": -1.5}
+HAND_SET_WEIGHTS: Mapping[str, float] = {"quoted": 0.5, "definition": 4.5, "test_source": -1.5}
 """Weights of signals with too few questions to learn from.
 
 A weight is an addend to the logarithm of a score.
@@ -45,15 +45,15 @@ quoted: share of the query's quoted phrases that the entry has in full.
 definition: the entry defines a name that the query asks for.
 test_source: the entry is from a test, and the query does not ask for tests.
 """
-_PASSAGE = 0.4
+_PASSAGE_WEIGHT = 0.4
 """Weight of the passage of an entry of a document: by hand, as the model makes its scores."""
-REACH = 6
+PASSAGE_REACH = 6
 """Entries of one source at most so many places apart are of one passage."""
-_LITTLE = CHANCE // 1_000
+_NEGLIGIBLE_CHANCE = CHANCE // 1_000
 """Lower chances of neighbours hardly count."""
-_BRIEF = 64
+_HALF_WEIGHT_TOKENS = 64
 """An answer of so many tokens counts half: it may repeat the words of its question."""
-_SHORT = 64
+_SIZE_SCALE_TOKENS = 64
 """A text of so many tokens has a size that tells."""
 _MAX_SIZE_TOKENS = 1_024
 """A text of more tokens counts as one of so many. Nearly all texts to learn from are shorter."""
@@ -64,7 +64,7 @@ _DEFINING = analyze("def class function func fn struct interface trait type enum
 
 
 @dataclass(frozen=True)
-class Matches:
+class QueryMatches:
     """How entries match the words of a query. It is valid until the next change.
 
     Attributes:
@@ -94,7 +94,7 @@ class Matches:
     likeness: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
 
 
-class Candidates:
+class SignalCandidates:
     """The entries that all signals look at, best proposed first.
 
     Args:
@@ -113,7 +113,7 @@ class Candidates:
     def __init__(
         self,
         index: LinearIndex,
-        matches: Matches,
+        matches: QueryMatches,
         slots: Int64s,
         hop: SecondHop,
     ) -> None:
@@ -127,7 +127,7 @@ class Candidates:
         near = index.neighbours(slots, _BESIDE)
         if not index.is_conversation:
             # Documents without a source have no neighbours.
-            near = np.where(self.sources != NONE, near, -1)
+            near = np.where(self.sources != NO_SOURCE, near, -1)
         self._near = dict(zip(_BESIDE, near, strict=True))
         self.terms = CandidateTerms(index.sequences, slots)
         self._words = matches.words[slots]
@@ -140,8 +140,8 @@ class Candidates:
         Args:
             values: By slot.
         """
-        before = _at(values, self._near[-step])
-        after = _at(values, self._near[step])
+        before = _values_at(values, self._near[-step])
+        after = _values_at(values, self._near[step])
         return (before + after) // 2
 
     def _of_kind(self) -> Signals:
@@ -171,11 +171,11 @@ class Candidates:
             "match": match_scores(self._words),
             "source": self.matches.by_source[self.sources],
             "best_of_source": best_of_source(self.sources, self._words),
-            "next_words": _at(words, self._near[1]),
+            "next_words": _values_at(words, self._near[1]),
             "nearby_words": self.nearby(words, 2),
             "phrases": self.terms.phrase_shares(self.matches.clause),
             # A fifth of the logarithm. All short texts count as about the same.
-            "size": on_log_scale(np.clip(tokens - 1, 0, _MAX_SIZE_TOKENS), _SHORT) // 5,
+            "size": on_log_scale(np.clip(tokens - 1, 0, _MAX_SIZE_TOKENS), _SIZE_SCALE_TOKENS) // 5,
         }
 
     def _spoken(self) -> Signals:
@@ -210,9 +210,9 @@ class Candidates:
         """
         words = self.matches.words.copy()
         words[self.matches.echoes.slots] = ONE
-        asked = _at(words, self.index.questions_before(self.slots))
+        asked = _values_at(words, self.index.questions_before(self.slots))
         tokens = self.index.facts.values["tokens"][self.slots]
-        brevity = _BRIEF * ONE // (_BRIEF + tokens)
+        brevity = _HALF_WEIGHT_TOKENS * ONE // (_HALF_WEIGHT_TOKENS + tokens)
         return product(product(product(asked, asked), asked), brevity)
 
     def _defined(self) -> Signals:
@@ -258,7 +258,7 @@ class Candidates:
         return {"meaning": meaning, "clause_meaning": of_clause, "nearby_meaning": nearby}
 
 
-def _at(values: Int64s, slots: Int64s) -> Int64s:
+def _values_at(values: Int64s, slots: Int64s) -> Int64s:
     """Return the values of slots, 0 for no slot."""
     return np.where(slots >= 0, values[slots], 0)
 
@@ -288,15 +288,15 @@ def place_in_source(numbers: Int32s, scores: Int64s) -> Int64s:
 # The sums of weighted signals.
 
 
-def weighted(found: Candidates, model: Mapping[str, float]) -> Signals:
+def weighted(found: SignalCandidates, model: Mapping[str, float]) -> Signals:
     """Return the weighted signals of candidates, by name. model: the weights of their kind."""
     added = {}
-    for name, weight in {**model, **BY_HAND}.items():
+    for name, weight in {**model, **HAND_SET_WEIGHTS}.items():
         if weight and name in found.signals:
             added[name] = round(weight * WEIGHT_UNITS) * found.signals[name]
     if not found.index.is_conversation:
         passages = passage_scores(found.ordinals, found.sources, chances(_sums(added), UNIT))
-        weight = round(_PASSAGE * WEIGHT_UNITS)
+        weight = round(_PASSAGE_WEIGHT * WEIGHT_UNITS)
         added["passage"] = weight * product(passages, found.matches.trust)
     added["second_hop"] = found.hop.lifts(found.slots, found.terms, _sums(added))
     if "definition" in found.signals:
@@ -310,7 +310,7 @@ def _sums(added: Signals) -> Int64s:
     return found
 
 
-def _lower_repetitions(found: Candidates, added: Signals) -> None:
+def _lower_repetitions(found: SignalCandidates, added: Signals) -> None:
     """Have questions that repeat the query rank below all other candidates, but for the best few.
 
     They say nothing that the asker does not know, and would fill the window in place of answers.
@@ -325,10 +325,10 @@ def _lower_repetitions(found: Candidates, added: Signals) -> None:
     lowered = np.setdiff1d(repeats, best)
     if len(lowered):
         added["repetition"] = np.zeros(len(sums), np.int64)
-        added["repetition"][lowered] = sums.min() - sums.max() - BELOW
+        added["repetition"][lowered] = sums.min() - sums.max() - RANK_GAP
 
 
-def _lower_tests(found: Candidates, added: Signals) -> None:
+def _lower_tests(found: SignalCandidates, added: Signals) -> None:
     """Have the best test rank below the best definition outside of tests, if there is one.
 
     Tests keep their order.
@@ -339,7 +339,7 @@ def _lower_tests(found: Candidates, added: Signals) -> None:
     if is_test.any() and is_defining.any():
         best_test = int(sums[is_test].max())
         best_definition = int(sums[is_defining].max())
-        surplus = best_test - best_definition + BELOW
+        surplus = best_test - best_definition + RANK_GAP
         added["test_source"][is_test] -= max(0, surplus)
 
 
@@ -363,12 +363,12 @@ def passage_scores(
     own = np.where(source > 0, chance[order], 0)
     size = len(order)
     total = np.zeros(size, np.int64)
-    for step in range(1, min(REACH + 1, size)):
+    for step in range(1, min(PASSAGE_REACH + 1, size)):
         later = slice(step, None)
         earlier = slice(-step)
-        together = (at[later] - at[earlier] <= REACH) & (source[later] == source[earlier])
+        together = (at[later] - at[earlier] <= PASSAGE_REACH) & (source[later] == source[earlier])
         total[later] += together * own[earlier]
         total[earlier] += together * own[later]
     found = np.empty(size, np.int64)
-    found[order] = on_log_scale(total, _LITTLE)
+    found[order] = on_log_scale(total, _NEGLIGIBLE_CHANCE)
     return found

@@ -16,7 +16,7 @@ from kaosmem.retrieval.scores import ONE, share_of_best
 from kaosmem.retrieval.vocabulary import GRID, word_vectors
 
 if TYPE_CHECKING:
-    from kaosmem.retrieval.columns import Bools, Float64s, Int64s, Ragged
+    from kaosmem.retrieval.columns import Bools, Float64s, Int64s, RaggedColumn
 
 MAX_TERMS = 256
 """So many of the first terms of an entry are looked at, which bounds the cost of a query."""
@@ -81,7 +81,7 @@ class CandidateTerms:
         rows: The candidate of each number.
     """
 
-    def __init__(self, sequences: Ragged, slots: Int64s) -> None:
+    def __init__(self, sequences: RaggedColumn, slots: Int64s) -> None:
         numbers, sizes = sequences.gathered(slots, most=MAX_TERMS)
         self.size = len(slots)
         self.numbers = numbers.astype(np.int64)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kaosmem.retrieval.ranker import MAX_ORDINALS, unknown
+from kaosmem.retrieval.ranker import MAX_ORDINALS, unknown_ordinal
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -96,7 +96,7 @@ class GrowingArray:
         self.values = self._rows[:wanted]
 
 
-class Ragged:
+class RaggedColumn:
     """A column whose rows are sequences of numbers of terms."""
 
     def __init__(self) -> None:
@@ -155,7 +155,7 @@ class Ragged:
         self._starts.take_over(np.concatenate([[0], ends]))
 
 
-class Labels:
+class LabelColumn:
     """The label of each slot, by number: from 1 on, each number given once. 0 is no label."""
 
     def __init__(self) -> None:
@@ -215,7 +215,7 @@ class Labels:
         self._number_of = {name: number for number, name in enumerate(names, 1)}
 
 
-class Slots:
+class SlotTable:
     """The slots of entries by ordinal. A new entry gets the next slot.
 
     The slot of a removed entry stays empty. Ordinals are dense: a section numbers its items.
@@ -253,7 +253,7 @@ class Slots:
     def find(self, ordinal: int) -> int:
         """Return the slot of an entry. Raises KeyError for an unknown ordinal."""
         if ordinal not in self:
-            raise unknown(ordinal)
+            raise unknown_ordinal(ordinal)
         return int(self._numbers.values[ordinal]) - 1
 
     def find_all(self, wanted: Int64s) -> Int64s:

@@ -12,12 +12,17 @@ import numpy as np
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.keys import key_words
-from kaosmem.memos import remembered
-from kaosmem.retrieval.candidate_signals import Candidates, Matches, Signals, place_in_source
+from kaosmem.memos import memoized
+from kaosmem.retrieval.candidate_signals import (
+    QueryMatches,
+    SignalCandidates,
+    Signals,
+    place_in_source,
+)
 from kaosmem.retrieval.columns import GrowingArray
 from kaosmem.retrieval.dumps import Columns, StoredColumns
 from kaosmem.retrieval.linear_index import LinearIndex
-from kaosmem.retrieval.query_terms import NONE
+from kaosmem.retrieval.query_terms import NO_SOURCE
 from kaosmem.retrieval.scores import ONE, share_of_best
 from kaosmem.retrieval.text_index import Embedded
 
@@ -170,7 +175,7 @@ class DenseIndex(LinearIndex):
         self._rows.take_over(rows.reshape(size, dimensions))
         self._digests.take_over(columns.numbers("digests", np.int64))
 
-    def _matched(self, asked: QueryTerms) -> Matches:
+    def _matched(self, asked: QueryTerms) -> QueryMatches:
         matches = super()._matched(asked)
         likeness = self._likeness(asked)
         likeness[matches.echoes.slots] = 0
@@ -196,12 +201,12 @@ class DenseIndex(LinearIndex):
             likeness += rest * ONE // (2 * spread)
         return likeness
 
-    def _proposing(self, matches: Matches) -> Int64s:
+    def _proposing(self, matches: QueryMatches) -> Int64s:
         likeness = np.maximum(0, matches.likeness) * self.slots.are_full
         most = max(ONE, int(likeness.max(initial=0)))
         return super()._proposing(matches) + 10 * share_of_best(likeness, most)
 
-    def likenesses(self, candidates: Candidates) -> Signals:
+    def likenesses(self, candidates: SignalCandidates) -> Signals:
         likeness = candidates.matches.likeness
         own = likeness[candidates.slots]
         return {
@@ -217,12 +222,12 @@ class DenseIndex(LinearIndex):
         numbers = self.sources.numbers
         sums = np.zeros(len(self.sources.names), np.int64)
         np.add.at(sums, numbers, values)
-        sums[NONE] = 0
+        sums[NO_SOURCE] = 0
         sizes = np.bincount(numbers, minlength=len(sums))
         return sums // np.maximum(1, sizes)
 
 
-@remembered(32)
+@memoized(32)
 def _query_rows(embedder: Embedder, texts: tuple[str, ...]) -> Int8s:
     """Return the rows of a query's texts, embedded once for all sections."""
     return _rows(embedder.embed_queries(texts), embedder, len(texts))

@@ -56,17 +56,19 @@ class StoredColumns:
             header = json.loads(line)
             sizes = dict(header["columns"])
         except (ValueError, TypeError, KeyError, RecursionError):
-            raise unusable("its first line is no header") from None
+            raise unusable_dump("its first line is no header") from None
         for name, value in (("index", kind), ("version", VERSION), ("analysis", ANALYSIS)):
             if header.get(name) != value:
-                raise unusable(f"its {name} is not {value!r}")
+                raise unusable_dump(f"its {name} is not {value!r}")
         self._views = {}
         start = len(line) + 1
         for name, size in sizes.items():
             self._views[name] = data[start : start + size]
             start += size + -size % _ALIGNMENT
         if start != len(data):
-            raise unusable(f"it has {len(data)} bytes, and not the {start} that its columns take")
+            raise unusable_dump(
+                f"it has {len(data)} bytes, and not the {start} that its columns take"
+            )
 
     def numbers(self, name: str, dtype: DTypeLike) -> NDArray[Any]:
         """Return a column of numbers."""
@@ -79,7 +81,7 @@ class StoredColumns:
         return found
 
 
-def unusable(why: str) -> CorruptionError:
+def unusable_dump(why: str) -> CorruptionError:
     """Return the error for a dump that can't be used; why is about form alone."""
     return CorruptionError(
         f"this is no index that can be used: {why}; make the index anew from its items"

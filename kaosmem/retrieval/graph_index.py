@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kaosmem.entities import Entity, Relationship, part_of, safe_line
+from kaosmem.entities import Entity, Relationship, graph_part_of, safe_line
 from kaosmem.language.analysis import analyze
-from kaosmem.retrieval.ranker import Index, check_new, unknown
+from kaosmem.retrieval.ranker import Index, check_new, unknown_ordinal
 from kaosmem.retrieval.scores import Scored, best
 from kaosmem.types.items import Item
 
@@ -145,9 +145,9 @@ def _plain(chunk: str) -> str:
 # outranks a distant neighbour.
 _PULL = 3
 # From so many times more relationships than there is room for, those to walk are chosen.
-_CHOICE = 4
+_CHOICE_FACTOR = 4
 # Beyond `depth`, hops are walked until so many lines are near: as many as fill a large window.
-_FURTHER = 512
+_MAX_LINES_NEARBY = 512
 
 _Edges = dict[int, tuple[str, str]]
 """Ordinals of relationships, each with the entity that it was reached from and its other end."""
@@ -272,7 +272,7 @@ class GraphIndex:
             for each in frontier:
                 near |= dict.fromkeys(self._described.get(each, ()), 2 * hop + 0.5)
             if hop >= self._depth:  # spare room alone is filled
-                left = min(left, _FURTHER - len(near))
+                left = min(left, _MAX_LINES_NEARBY - len(near))
             if not frontier or left <= 0:
                 break
             if hop < self._depth - 1:
@@ -282,7 +282,7 @@ class GraphIndex:
             through = [
                 each for each in frontier if not hop or len(self._graph.adj[each]) <= self._hub
             ]
-            choice = _CHOICE if hop < self._depth else 1
+            choice = _CHOICE_FACTOR if hop < self._depth else 1
             edges = self._edges_of(through, besides=near, enough=choice * room if hop else None)
             chosen = _chosen(edges, room, hops, worded)
             left -= len(chosen)
@@ -318,7 +318,7 @@ class GraphIndex:
 
     def _attach(self, ordinal: int, item: Item) -> None:
         self._items[ordinal] = item
-        match part_of(item.metadata):
+        match graph_part_of(item.metadata):
             case Entity() as entity:
                 self._know(entity.id)
                 if entity.id not in self._described:
@@ -333,8 +333,8 @@ class GraphIndex:
 
     def _detach(self, ordinal: int) -> None:
         if ordinal not in self._items:
-            raise unknown(ordinal)
-        match part_of(self._items.pop(ordinal).metadata):
+            raise unknown_ordinal(ordinal)
+        match graph_part_of(self._items.pop(ordinal).metadata):
             case Entity(id=entity_id) as entity:
                 describing = self._described[entity_id]
                 describing.remove(ordinal)

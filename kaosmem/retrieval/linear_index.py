@@ -12,9 +12,9 @@ import numpy as np
 from kaosmem.exact import logs
 from kaosmem.language.analysis import Analyzer, analyze
 from kaosmem.retrieval.bm25 import SHARE_BITS
-from kaosmem.retrieval.candidate_signals import Candidates, Matches, Signals, weighted
+from kaosmem.retrieval.candidate_signals import QueryMatches, SignalCandidates, Signals, weighted
 from kaosmem.retrieval.candidate_terms import ENOUGH_TEXTS, CandidateTerms, topics
-from kaosmem.retrieval.query_terms import NONE, QueryTerms, SourceMatches
+from kaosmem.retrieval.query_terms import NO_SOURCE, QueryTerms, SourceMatches
 from kaosmem.retrieval.ranker import Ranking
 from kaosmem.retrieval.scores import (
     ONE,
@@ -39,12 +39,12 @@ K1, B = 1.2, 0.4
 """BM25's parameters of entries where signals are added to it."""
 CANDIDATES = 384
 """So many of those that BM25 and their sources propose are looked at by all signals."""
-_NEIGHBOURED = 64
+_MATCHES_WITH_NEIGHBOURS = 64
 """Neighbours of so many of the best are candidates too, at most as many again."""
 _NEIGHBOURS = 1, -1, 2, -2, 3, -3
-_LINKED = 32
+_MAX_LINKED = 32
 """So many entries that share a rare term with the best are candidates, too."""
-_RULES = 32
+_MAX_RULES = 32
 """So many of the newest standing rules are candidates for every query: a request names none."""
 
 
@@ -106,7 +106,7 @@ class LinearIndex(TextIndex):
 
     def _echoing(
         self,
-        matches: Matches,
+        matches: QueryMatches,
         among: Collection[int] | None,
     ) -> Scored:
         """Return the messages that are the query itself: all have the best score."""
@@ -122,7 +122,7 @@ class LinearIndex(TextIndex):
         """Return whether entries have several roles."""
         return len(self.roles) > 1
 
-    def candidates(self, query: str) -> Candidates | None:
+    def candidates(self, query: str) -> SignalCandidates | None:
         """Return the candidates for a query with their signals, to learn weights from.
 
         Returns:
@@ -131,7 +131,7 @@ class LinearIndex(TextIndex):
         matches = self._matched(QueryTerms(query, self.analyze))
         return self._proposed(matches, CANDIDATES, None)[0]
 
-    def weighted(self, found: Candidates) -> Signals:
+    def weighted(self, found: SignalCandidates) -> Signals:
         """Return the weighted signals of candidates, by name."""
         if self.is_conversation:
             return weighted(found, self._model.conversation)
@@ -143,10 +143,10 @@ class LinearIndex(TextIndex):
 
     def _proposed(
         self,
-        matches: Matches,
+        matches: QueryMatches,
         limit: int,
         among: Collection[int] | None,
-    ) -> tuple[Candidates | None, Int64s, Int64s]:
+    ) -> tuple[SignalCandidates | None, Int64s, Int64s]:
         """Return the candidates, and the ordinals and scores of the entries after them."""
         scores = self._proposing(matches)
         is_allowed = None
@@ -155,7 +155,7 @@ class LinearIndex(TextIndex):
             is_allowed[self.slots.among(among)] = True
             scores *= is_allowed
         ordinals = self.slots.ordinals
-        first = CANDIDATES - _NEIGHBOURED
+        first = CANDIDATES - _MATCHES_WITH_NEIGHBOURS
         ranked = top(scores, ordinals, limit)
         if len(ranked) > first:
             best_left_out = scores[ranked[first]]
@@ -171,9 +171,9 @@ class LinearIndex(TextIndex):
         is_chosen = np.zeros(self.size, np.bool_)
         is_chosen[slots] = True
         rest = ranked[~is_chosen[ranked]]
-        return Candidates(self, matches, slots, hop), ordinals[rest], scores[rest]
+        return SignalCandidates(self, matches, slots, hop), ordinals[rest], scores[rest]
 
-    def _matched(self, asked: QueryTerms) -> Matches:
+    def _matched(self, asked: QueryTerms) -> QueryMatches:
         echoes = self.echoes(asked.text)
         is_known = partial(self.is_known, echoes=echoes)
         asked.respell(self.vocabulary, is_known)
@@ -197,7 +197,7 @@ class LinearIndex(TextIndex):
         # Sources count in full from ENOUGH_TEXTS entries on: fewer say little.
         trust = min(ONE, len(self) * ONE // ENOUGH_TEXTS) * named // ONE
         by_source = product(sources.shares, trust)
-        return Matches(
+        return QueryMatches(
             asked, terms, clause, echoes, words, in_clause, sources, by_source, trust, named
         )
 
@@ -225,7 +225,7 @@ class LinearIndex(TextIndex):
         of_clause[echoes.slots] = 0
         return share_of_best(scores), share_of_best(of_clause)
 
-    def _proposing(self, matches: Matches) -> Int64s:
+    def _proposing(self, matches: QueryMatches) -> Int64s:
         """Return the scores of all slots that choose the candidates and order the other entries.
 
         An empty slot has 0: it has no words and no source.
@@ -243,7 +243,7 @@ class LinearIndex(TextIndex):
         self,
         scores: Int64s,
         score: int,
-        matches: Matches,
+        matches: QueryMatches,
     ) -> Int64s:
         """Return the proposing scores, a little higher for tied entries with the query's phrases.
 
@@ -272,8 +272,8 @@ class LinearIndex(TextIndex):
         else:
             allowed = is_allowed.copy()
         allowed[first] = False
-        best = first[:_NEIGHBOURED]
-        named = best[self.sources.numbers[best] != NONE]
+        best = first[:_MATCHES_WITH_NEIGHBOURS]
+        named = best[self.sources.numbers[best] != NO_SOURCE]
         found = self.neighbours(named, _NEIGHBOURS).T.ravel()
         if self.is_conversation:
             after = self.neighbours(np.concatenate([echoes.slots, best]), [1])[0]
@@ -283,12 +283,12 @@ class LinearIndex(TextIndex):
         found = found[found >= 0]
         _, places = np.unique(found, return_index=True)
         neighbours = found[np.sort(places)]
-        neighbours = neighbours[allowed[neighbours]][:_NEIGHBOURED]
+        neighbours = neighbours[allowed[neighbours]][:_MATCHES_WITH_NEIGHBOURS]
         if not len(first) and not len(neighbours):
             return first
         allowed[neighbours] = False
         if self.is_conversation:
-            rules = self.rules()[: -_RULES - 1 : -1]
+            rules = self.rules()[: -_MAX_RULES - 1 : -1]
         else:
             rules = first[:0]
         return np.concatenate([first, neighbours, rules[allowed[rules]]])
@@ -314,7 +314,7 @@ class LinearIndex(TextIndex):
         by_slot[slots] = 0
         if is_allowed is not None:
             by_slot *= is_allowed
-        return top(by_slot, self.slots.ordinals, _LINKED)
+        return top(by_slot, self.slots.ordinals, _MAX_LINKED)
 
     def questions_before(self, slots: Int64s) -> Int64s:
         """Return the slot of the question that each entry answers, -1 for none.
@@ -333,7 +333,7 @@ class LinearIndex(TextIndex):
         slots = np.flatnonzero(self.facts.values["is_rule"])
         return slots[np.argsort(self.slots.ordinals[slots])]
 
-    def likenesses(self, candidates: Candidates) -> Signals:
+    def likenesses(self, candidates: SignalCandidates) -> Signals:
         """Return the signals of vectors, by name.
 
         Documents have none: `meaning` tells as much.
@@ -343,7 +343,7 @@ class LinearIndex(TextIndex):
         topic = self._topics(candidates.matches, candidates.terms)
         return {"topic": product(topic, candidates.matches.trust)}
 
-    def _topics(self, matches: Matches, terms: CandidateTerms) -> Int64s:
+    def _topics(self, matches: QueryMatches, terms: CandidateTerms) -> Int64s:
         """Return how near in meaning candidates are to the query.
 
         Terms of the query are left out, so that one more match never makes a text less near.

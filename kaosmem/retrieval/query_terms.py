@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kaosmem.language.scripts import MARKS
-from kaosmem.memos import remembered
+from kaosmem.memos import memoized
 from kaosmem.retrieval.bm25 import SHARE_BITS, idf_q16, share_of
 from kaosmem.retrieval.scores import ONE, product, share_of_best
 from kaosmem.retrieval.vocabulary import common_terms, near_terms
@@ -36,7 +36,7 @@ def name_terms(name: str, analyze: Analyzer) -> list[str]:
     return [*analyze(name), *analyze(_BORDER.sub(" ", name))]
 
 
-@remembered(1 << 14)
+@memoized(1 << 14)
 def is_test_name(name: str) -> bool:
     """Return whether the path of a file is that of a test, such as `test/x.py` or `x.spec.ts`.
 
@@ -239,7 +239,7 @@ def _letters_like(term: str) -> str:
 
 # The sources of an index that match a query.
 
-NONE = 0
+NO_SOURCE = 0
 """The number of no source."""
 _LENGTH_BITS = 30
 _FIXED, _BY_LENGTH = 72, 48
@@ -308,7 +308,7 @@ class SourceMatches:
         if not self._count:
             return np.zeros(len(self._index.sources.names), np.int64)
         matches = share_of_best(self._content_scores(counts)) + share_of_best(self.title_sums)
-        matches[NONE] = 0
+        matches[NO_SOURCE] = 0
         shares = share_of_best(matches)
         return product(product(shares, shares), shares)
 
@@ -318,7 +318,7 @@ class SourceMatches:
         places, slots, times = self._index.postings(list(counts))
         # Sums of few whole numbers are exact in floats.
         held = np.bincount(places * size + sources.numbers[slots], times, size * len(counts))
-        held.reshape(len(counts), size)[:, NONE] = 0
+        held.reshape(len(counts), size)[:, NO_SOURCE] = 0
         found = np.flatnonzero(held)
         rows = found // size
         numbers = found - rows * size

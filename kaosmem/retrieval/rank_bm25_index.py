@@ -9,7 +9,7 @@ import numpy as np
 from rank_bm25 import BM25Okapi
 
 from kaosmem.language.keys import key_words
-from kaosmem.retrieval.ranker import check_new, unknown
+from kaosmem.retrieval.ranker import check_new, unknown_ordinal
 from kaosmem.retrieval.scores import Scored, best
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class RankBM25Index:
 
     def remove(self, ordinal: int) -> None:
         if ordinal not in self._terms:
-            raise unknown(ordinal)
+            raise unknown_ordinal(ordinal)
         del self._terms[ordinal]
         self._model = None
 

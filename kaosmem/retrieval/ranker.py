@@ -228,6 +228,6 @@ def check_new(entries: Iterable[tuple[int, Item]], taken: Container[int]) -> lis
     return list(checked.items())
 
 
-def unknown(ordinal: int) -> KeyError:
+def unknown_ordinal(ordinal: int) -> KeyError:
     """Return the error for an ordinal that no entry has."""
     return KeyError(f"no entry has ordinal {ordinal}; add it first")

@@ -33,7 +33,7 @@ WEIGHT_UNITS = 1_000_000
 """Weights are whole numbers of millionths."""
 UNIT = WEIGHT_UNITS * ONE
 """Sums of weighted signals are in units of 1 / UNIT."""
-BELOW = UNIT // 100
+RANK_GAP = UNIT // 100
 """An entry that has to rank below another one has a sum that is smaller by this."""
 _PRESSED = 16.0
 _DECIMALS = 10**12
@@ -45,7 +45,7 @@ _NO_CHANCE = 30
 """A candidate whose logarithm is so much smaller counts as this much smaller."""
 
 
-def floor(scores: NDArray[np.integer], limit: int) -> int:
+def cutoff_score(scores: NDArray[np.integer], limit: int) -> int:
     """Return a score that at least `limit` of the scores reach, 0 if there are too few scores.
 
     The limit-th best of the maxima of blocks is at most the limit-th best score. It is found in a
@@ -72,7 +72,7 @@ def top(
     """
     if limit < 1:
         return np.empty(0, np.int64)
-    least = max(1, floor(scores, limit))
+    least = max(1, cutoff_score(scores, limit))
     (kept,) = np.nonzero(scores >= least)
     order = np.lexsort((ordinals[kept], scores[kept]))[: -limit - 1 : -1]
     return kept[order]

@@ -12,7 +12,7 @@ import numpy as np
 
 from kaosmem.exact import log, logs
 from kaosmem.retrieval.candidate_terms import ENOUGH_TEXTS, MAX_TERMS
-from kaosmem.retrieval.scores import BELOW, CHANCE, ONE, UNIT, WEIGHT_UNITS, chances, product
+from kaosmem.retrieval.scores import CHANCE, ONE, RANK_GAP, UNIT, WEIGHT_UNITS, chances, product
 
 if TYPE_CHECKING:
     from kaosmem.retrieval.candidate_terms import CandidateTerms
@@ -23,7 +23,7 @@ BRIDGES = 3
 """So many of the best entries lead to others."""
 _WEIGHT = 5 * WEIGHT_UNITS
 """Of what the best match leads to: by hand, as the model makes the scores of matches."""
-_BRIEF = 64
+_HALF_WEIGHT_TOKENS = 64
 """An entry of so many tokens counts half: a long text shares a rare word with many by chance."""
 _LEAST_FREQUENCY = 2.5
 """Of a term that leads to another entry: two, and the half that is added to each frequency."""
@@ -100,7 +100,7 @@ class SecondHop:
         has_asked = terms.having_each(self._asked)
         tokens = self._index.facts.values["tokens"][slots]
         trust = min(ONE, len(self._index) * ONE // ENOUGH_TEXTS)
-        brevity = trust * _BRIEF // (_BRIEF + tokens)
+        brevity = trust * _HALF_WEIGHT_TOKENS // (_HALF_WEIGHT_TOKENS + tokens)
         chance = chances(sums, UNIT)
         lifted = sums
         for bridge in np.argsort(-sums, kind="stable")[:BRIDGES].tolist():
@@ -109,7 +109,7 @@ class SecondHop:
             shared = (has_rare * weights[:, None]).max(axis=0, initial=0)
             shared = product(product(shared, brevity), self._completions(has_asked, bridge))
             gains = _WEIGHT * (shared * chance[bridge] // CHANCE)
-            most = sums[bridge] - BELOW
+            most = sums[bridge] - RANK_GAP
             lifted = np.maximum(lifted, np.minimum(sums + gains, most))
         return lifted - sums
 

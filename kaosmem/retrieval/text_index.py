@@ -11,8 +11,8 @@ import numpy as np
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.analysis import Analyzer
 from kaosmem.language.analysis import analyze as own_analysis
-from kaosmem.language.duplicates import statement, statement_of
-from kaosmem.language.query import asks, ends_with_question
+from kaosmem.language.duplicates import duplicate_key, duplicate_key_of_text
+from kaosmem.language.query import ends_with_question, has_closing_question
 from kaosmem.language.rules import plain_rules_in
 from kaosmem.retrieval.bm25 import (
     BM25,
@@ -28,8 +28,8 @@ from kaosmem.retrieval.bm25 import (
     segment_of,
     stored_segments,
 )
-from kaosmem.retrieval.columns import GrowingArray, Labels, Ragged, Slots
-from kaosmem.retrieval.dumps import Columns, StoredColumns, encode_columns, unusable
+from kaosmem.retrieval.columns import GrowingArray, LabelColumn, RaggedColumn, SlotTable
+from kaosmem.retrieval.dumps import Columns, StoredColumns, encode_columns, unusable_dump
 from kaosmem.retrieval.query_terms import name_terms
 from kaosmem.retrieval.ranker import check_new
 from kaosmem.retrieval.scores import Scored, top
@@ -47,7 +47,7 @@ _AVERAGE_BITS = 10
 _LEAST_STALE = 8_192
 """So many slots may be empty before the index is made anew."""
 
-FACTS = np.dtype(
+ENTRY_FIGURES = np.dtype(
     [
         ("tokens", np.int64),
         ("length", np.int32),
@@ -91,7 +91,7 @@ def is_question(item: Item) -> bool:
         tokens = item.tokens
     else:
         tokens = len(item.text) // _CHARS_A_TOKEN
-    return tokens <= _QUESTION_TOKENS and asks(item.text)
+    return tokens <= _QUESTION_TOKENS and has_closing_question(item.text)
 
 
 def source_of(item: Item) -> str | None:
@@ -174,13 +174,13 @@ class TextIndex:
         """Have no entries. terms: the first terms of the vocabulary."""
         self.vocabulary = Vocabulary(terms)
         self._reader = TermReader(self.vocabulary, self.analyze)
-        self.slots = Slots()
-        self.sequences = Ragged()
-        self.sources = Labels()
-        self.titles = Ragged()
+        self.slots = SlotTable()
+        self.sequences = RaggedColumn()
+        self.sources = LabelColumn()
+        self.titles = RaggedColumn()
         self.titles.extend(np.empty(0, np.uint32), np.zeros(1, np.int64))  # of no source
-        self.roles = Labels()
-        self.facts = GrowingArray(FACTS)
+        self.roles = LabelColumn()
+        self.facts = GrowingArray(ENTRY_FIGURES)
         self._codes = GrowingArray(np.uint16)  # of lengths
         self._postings = Postings()
         self._total_length = 0
@@ -240,7 +240,7 @@ class TextIndex:
         self.sequences.extend(values, sizes)
         self._index(segment_of(values, sizes, first))
         self._note_lengths(sizes)
-        facts = np.zeros(len(items), FACTS)
+        facts = np.zeros(len(items), ENTRY_FIGURES)
         facts["length"] = sizes
         facts["tokens"] = [item.tokens for item in items]
         facts["figures"] = self._count_figures(values, sizes)
@@ -248,10 +248,10 @@ class TextIndex:
         questions = [*map(is_question, items)]
         facts["is_question"] = questions
         facts["ends_with_question"] = [
-            asks and ends_with_question(item.text)
-            for asks, item in zip(questions, items, strict=True)
+            has_closing_question and ends_with_question(item.text)
+            for has_closing_question, item in zip(questions, items, strict=True)
         ]
-        facts["statement"] = [*map(statement, items)]
+        facts["statement"] = [*map(duplicate_key, items)]
         self.facts.extend(facts)
         self.roles.extend([item.role for item in items])
         for name in self.sources.extend(list(map(source_of, items))):
@@ -314,7 +314,7 @@ class TextIndex:
         Raises CorruptionError.
         """
         if not self._is_ours:
-            raise unusable("its terms are not those of the ranker's own analysis")
+            raise unusable_dump("its terms are not those of the ranker's own analysis")
         self._restore(StoredColumns(data, self._kind))
         return self
 
@@ -378,7 +378,7 @@ class TextIndex:
         titles = columns.numbers("title_values", np.uint32)
         self.titles.extend(titles, columns.numbers("title_sizes", np.int32).astype(np.int64))
         self.vocabulary.count_titles(titles)
-        self.facts.take_over(columns.numbers("facts", FACTS))
+        self.facts.take_over(columns.numbers("facts", ENTRY_FIGURES))
 
     def rank(
         self,
@@ -427,7 +427,7 @@ class TextIndex:
     def echoes(self, query: str) -> Echoes:
         """Return the messages that say just what a query or a line of it says."""
         texts = {query, *query.splitlines()}
-        numbers = [*map(statement_of, texts)]
+        numbers = [*map(duplicate_key_of_text, texts)]
         slots = np.flatnonzero(np.isin(self.facts.values["statement"], numbers))
         is_said = self.roles.numbers[slots] != self.roles.number("")
         slots = slots[is_said & (self.facts.values["length"][slots] > 0)]

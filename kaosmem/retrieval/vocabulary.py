@@ -22,7 +22,7 @@ from kaosmem.language.analysis import (
     words_of,
 )
 from kaosmem.language.keys import key_words
-from kaosmem.memos import remembered
+from kaosmem.memos import memoized
 from kaosmem.retrieval.bm25 import WEIGHT_BITS
 from kaosmem.retrieval.columns import GrowingArray
 
@@ -200,13 +200,13 @@ class TermReader:
 
 # The vectors of terms.
 
-FILE = "word_vectors.npz"
+WORD_VECTORS_FILE = "word_vectors.npz"
 NO_ROW = 0
 """The row of all terms without a vector. It is a row of zeros."""
 _BYTE = 127
 TOPIC_UNITS = 1 << 12
 """Weights of terms are whole numbers of 1 / TOPIC_UNITS."""
-_TOGETHER = 64
+_ROWS_AT_ONCE = 64
 """So many rows of 128 numbers are below what libraries for linear algebra share among threads."""
 _NEAR_TERMS = 8
 """So many terms with a cosine of a half or more may stand for a word that nobody said."""
@@ -252,11 +252,11 @@ class WordVectors:
         them among threads, and wait for these where the processor is busy.
         """
         size = len(rows)
-        block_count = -(-size // _TOGETHER)  # rounded up
-        together = np.full(block_count * _TOGETHER, NO_ROW)
+        block_count = -(-size // _ROWS_AT_ONCE)  # rounded up
+        together = np.full(block_count * _ROWS_AT_ONCE, NO_ROW)
         together[:size] = rows
         taken = self.rows.take(together, axis=0).astype(np.float32)
-        blocks = taken.reshape(-1, _TOGETHER, len(vector))
+        blocks = taken.reshape(-1, _ROWS_AT_ONCE, len(vector))
         products = (blocks @ vector.astype(np.float32)).ravel()
         return products[:size].astype(np.int64)
 
@@ -299,7 +299,7 @@ def word_vectors() -> WordVectors:
         return WordVectors(common_terms(), table["rows"])
 
 
-@remembered(1 << 12)
+@memoized(1 << 12)
 def near_terms(term: str) -> Sequence[tuple[str, int]]:
     """Return the terms of the table that are nearest to a term in meaning, nearest first.
 
@@ -324,5 +324,7 @@ def near_terms(term: str) -> Sequence[tuple[str, int]]:
 
 
 def _table() -> NpzFile:
-    found: NpzFile = np.load(io.BytesIO(files("kaosmem.retrieval").joinpath(FILE).read_bytes()))
+    found: NpzFile = np.load(
+        io.BytesIO(files("kaosmem.retrieval").joinpath(WORD_VECTORS_FILE).read_bytes())
+    )
     return found

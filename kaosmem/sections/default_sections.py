@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kaosmem.errors import NotFoundError
-from kaosmem.names import choices, shown
+from kaosmem.names import name_hint, shown
 from kaosmem.retrieval.rankers import GraphRanker
 from kaosmem.sections.spec import SectionSpec
 
@@ -36,7 +36,9 @@ class SectionSpecs(tuple[SectionSpec, ...]):
         names = [spec.name for spec in self]
         for name in changes:
             if name not in names:
-                raise NotFoundError(f"no section {shown(name)} to replace; {choices(name, names)}")
+                raise NotFoundError(
+                    f"no section {shown(name)} to replace; {name_hint(name, names)}"
+                )
         changed: list[SectionSpec] = []
         for spec in self:
             fields: Mapping[str, Any] = changes.get(spec.name, {})

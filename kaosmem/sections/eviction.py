@@ -14,8 +14,8 @@ from kaosmem.names import check_name
 
 
 @dataclass(slots=True)
-class Standing:
-    """The properties of a unit that decide about its eviction.
+class EvictionStats:
+    """The figures of a unit that decide about its eviction.
 
     Attributes:
         first, last: Ordinals of its first and last item.
@@ -33,11 +33,11 @@ class Standing:
     pinned: int
 
 
-def combined(standings: Iterable[Standing]) -> Standing:
-    """Return the standing of one unit made of these."""
-    whole, *others = standings
+def combined_stats(stats: Iterable[EvictionStats]) -> EvictionStats:
+    """Return the eviction statistics of one unit made of these."""
+    whole, *others = stats
     for other in others:
-        whole = Standing(
+        whole = EvictionStats(
             first=min(whole.first, other.first),
             last=max(whole.last, other.last),
             items=whole.items + other.items,
@@ -76,7 +76,7 @@ class EvictionPolicy:
     """
 
     name: str
-    key: Callable[[Standing], tuple[int, ...]] | None = None
+    key: Callable[[EvictionStats], tuple[int, ...]] | None = None
     competes: bool = False
     bounded: bool = True
     counts_uses: bool = False
@@ -84,21 +84,23 @@ class EvictionPolicy:
     def __post_init__(self) -> None:
         check_name(self.name, "eviction policy")
         self.order(
-            Standing(first=0, last=0, items=1, tokens=1, priority=0, uses=0, last_use=0, pinned=0)
+            EvictionStats(
+                first=0, last=0, items=1, tokens=1, priority=0, uses=0, last_use=0, pinned=0
+            )
         )
 
     def __str__(self) -> str:
         return self.name
 
-    def spares(self, unit: Standing, newcomer: Standing) -> bool:
+    def spares(self, unit: EvictionStats, newcomer: EvictionStats) -> bool:
         """Return whether a unit, and all units behind it in the order, stay for a newcomer."""
         return self.competes and self._key_of(unit) > self._key_of(newcomer)
 
-    def order(self, unit: Standing) -> tuple[int, ...]:
+    def order(self, unit: EvictionStats) -> tuple[int, ...]:
         """Return a unit's place in the order of eviction, its first ordinal last."""
         return (*self._key_of(unit), unit.first)
 
-    def _key_of(self, unit: Standing) -> tuple[int, ...]:
+    def _key_of(self, unit: EvictionStats) -> tuple[int, ...]:
         if self.key is None:
             return ()
         return self.key(unit)
@@ -121,8 +123,8 @@ POLICIES: Mapping[str, EvictionPolicy] = MappingProxyType(
 """The policies that a section may name."""
 
 
-StandingOf = Callable[[int], Standing | None]
-"""Returns the standing of the unit that begins at an ordinal.
+EvictionStatsOf = Callable[[int], EvictionStats | None]
+"""Returns the eviction statistics of the unit that begins at an ordinal.
 
 None: no unit begins there, or it may not be evicted.
 """
@@ -131,12 +133,12 @@ None: no unit begins there, or it may not be evicted.
 class EvictionQueue:
     """Evictable units in the order of a policy: a heap with lazy deletion.
 
-    Every change of a standing is to be pushed before the next choice.
+    Every change of these statistics is to be pushed before the next choice.
     """
 
-    def __init__(self, policy: EvictionPolicy, standing: StandingOf) -> None:
+    def __init__(self, policy: EvictionPolicy, stats_of: EvictionStatsOf) -> None:
         self._policy = policy
-        self._standing = standing
+        self._stats_of = stats_of
         self._heap: list[tuple[int, ...]] | None = None
         self._max_length = 0
 
@@ -148,7 +150,7 @@ class EvictionQueue:
         """Enter a unit that is new or has changed."""
         if self._heap is None:
             return
-        unit = self._standing(first)
+        unit = self._stats_of(first)
         if unit is None:
             return
         heappush(self._heap, self._policy.order(unit))
@@ -157,7 +159,7 @@ class EvictionQueue:
 
     def choose_victims(
         self,
-        newcomer: Standing,
+        newcomer: EvictionStats,
         *,
         own: Collection[int],
         tokens: int,
@@ -167,7 +169,7 @@ class EvictionQueue:
         """Return the first ordinals of the units to evict, or None if they cannot make the room.
 
         Args:
-            newcomer: Standing of the unit that needs room.
+            newcomer: Statistics of the unit that needs room.
             own: The first ordinals that this unit has now. They are never victims.
             tokens: Tokens to be freed.
             items: Items to be freed.
@@ -179,7 +181,7 @@ class EvictionQueue:
         while (tokens > 0 or items > 0) and heap:
             entry = heappop(heap)
             first = entry[-1]
-            unit = self._standing(first)
+            unit = self._stats_of(first)
             if unit is None or first in victims or entry != self._policy.order(unit):
                 continue
             if first in own:
@@ -201,7 +203,7 @@ class EvictionQueue:
 
     def _made(self, firsts: Iterable[int]) -> list[tuple[int, ...]]:
         if self._heap is None:
-            units = map(self._standing, firsts)
+            units = map(self._stats_of, firsts)
             self._heap = [self._policy.order(unit) for unit in units if unit is not None]
             heapify(self._heap)
             self._max_length = 2 * len(self._heap) + 64

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import Grouping, MetadataFilter
-from kaosmem.language.query import asks
+from kaosmem.language.query import has_closing_question
 from kaosmem.names import shown
 from kaosmem.sections.archive import (
     Archived,
@@ -20,7 +20,7 @@ from kaosmem.sections.archive import (
     check_updated,
     parse_time,
 )
-from kaosmem.sections.eviction import Standing, combined
+from kaosmem.sections.eviction import EvictionStats, combined_stats
 from kaosmem.sections.keyed_versions import KeyedVersion, KeyedVersions
 from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.spec import SectionSpec
@@ -29,7 +29,7 @@ from kaosmem.types.content import said_text
 from kaosmem.types.items import Item, StoredItem
 from kaosmem.units import Link, Units
 
-_ASKED_FOR_FIELDS = 64
+_ITEMS_SEARCHED_FOR_FIELDS = 64
 """In so many of the newest items a field is looked for whose name is near that of a filter."""
 
 _KEPT_TEXTS = 1_024
@@ -39,8 +39,8 @@ _MOST_QUESTIONS = 3
 """So many user messages without a reply between them may be one question."""
 
 
-class Moment(NamedTuple):
-    """A moment of a section: the number of items taken and of updates made until then."""
+class ChangeCounts(NamedTuple):
+    """How far a section has changed: the number of items taken and of updates made so far."""
 
     taken: int
     updates: int
@@ -63,8 +63,8 @@ class ItemTable(EvictedItems):
         ends: The time when an item expires, by ordinal.
         needed: The ordinals of the items that must be shown for their own sake.
         updated: The number of the last update of an ordinal, live or not.
-        touched: First ordinals of units whose standing has changed since units were last chosen to
-            leave; None before that.
+        touched: First ordinals of units whose eviction statistics have changed since units were
+            last chosen to leave; None before that.
         ledger: How far the section was formed, and how its items were used.
     """
 
@@ -147,9 +147,9 @@ class ItemTable(EvictedItems):
         return [*self._live.values()]
 
     @property
-    def moment(self) -> Moment:
-        """Return the present moment."""
-        return Moment(self.taken, self.updates)
+    def change_counts(self) -> ChangeCounts:
+        """Return the numbers of changes so far."""
+        return ChangeCounts(self.taken, self.updates)
 
     @property
     def newest_question(self) -> int | None:
@@ -189,7 +189,7 @@ class ItemTable(EvictedItems):
             said: Newest first.
         """
         for place, ordinal in enumerate(said):
-            if asks(said_text(self[ordinal].content)):
+            if has_closing_question(said_text(self[ordinal].content)):
                 return said[place::-1]
         return said[:1]
 
@@ -236,7 +236,7 @@ class ItemTable(EvictedItems):
         """Return why no live item can pass a filter, "" if it can be compared with some."""
         if not self._live:
             return ""
-        newest = islice(reversed(self._live), _ASKED_FOR_FIELDS)
+        newest = islice(reversed(self._live), _ITEMS_SEARCHED_FOR_FIELDS)
         known: set[str] = set()
         for ordinal in newest:
             known.update(self[ordinal].metadata)
@@ -587,17 +587,17 @@ class ItemTable(EvictedItems):
         if self.touched is not None:
             self.touched.add(first)
 
-    def standing(self, ordinal: int) -> Standing:
+    def eviction_stats(self, ordinal: int) -> EvictionStats:
         """Return the values of a live item that decide when its unit is evicted."""
         item = self._live[ordinal]
         uses = self._uses.get(ordinal, 0)
         last_use = self._last_uses.get(ordinal, 0)
-        return Standing(
+        return EvictionStats(
             ordinal, ordinal, 1, item.tokens, item.priority, uses, last_use, int(item.pinned)
         )
 
-    def evictable(self, first: int) -> Standing | None:
-        """Return the standing of the unit that begins at an ordinal.
+    def evictable(self, first: int) -> EvictionStats | None:
+        """Return the eviction statistics of the unit that begins at an ordinal.
 
         Return None if none begins there, or if it may not be evicted.
         """
@@ -605,8 +605,8 @@ class ItemTable(EvictedItems):
             return None
         if self.units.is_waiting(first):
             return None
-        standing = combined(map(self.standing, self.units.members(first)))
-        return None if standing.pinned else standing
+        stats = combined_stats(map(self.eviction_stats, self.units.members(first)))
+        return None if stats.pinned else stats
 
 
 def is_needed(spec: SectionSpec, item: Item | StoredItem) -> bool:

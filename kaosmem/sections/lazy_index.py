@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kaosmem.retrieval.ranker import StorableRanker
 from kaosmem.retrieval.rankers import LinearRanker
-from kaosmem.sections.item_table import ItemTable, Moment
+from kaosmem.sections.item_table import ChangeCounts, ItemTable
 from kaosmem.sections.ranking import DatedIndex
 from kaosmem.types.items import decoded
 
@@ -40,8 +40,8 @@ A caller that needs the section meanwhile waits for one batch.
 _BATCH_TOKENS = 32_768
 _WARM_UP_CHARS = 200
 
-_FEW = 8
-_FEW_TOKENS = 4_096
+_MAX_INLINE_CHANGES = 8
+_MAX_INLINE_TOKENS = 4_096
 """So many changes, of so many tokens together, are indexed in the event loop, in about 2 ms."""
 
 
@@ -88,7 +88,7 @@ class LazyIndex:
         self._index: DatedIndex | None = None
         self._pending: dict[int, None] = {}
         # When the index last had all changes; None since it began to take in later ones.
-        self._moment: Moment | None = None
+        self._settled_counts: ChangeCounts | None = None
         self._unstored = 0  # changes of the index that the one that is kept lacks
         self._is_warm = False
 
@@ -123,7 +123,7 @@ class LazyIndex:
         self._begin(index, changed.union(self._pending))
 
     @property
-    def behind(self) -> int:
+    def missing_changes(self) -> int:
         """Return how many changes the index lacks."""
         with self.lock:
             if self._index is None:
@@ -136,19 +136,23 @@ class LazyIndex:
 
         Return 0 if there are so few that `synced` takes them in about as fast as a thread begins.
         """
-        behind = self.behind
+        missing_changes = self.missing_changes
         index = self._index
-        if index is None or not 0 < behind <= _FEW or not getattr(index.index, "is_quick", False):
-            return behind
+        if (
+            index is None
+            or not 0 < missing_changes <= _MAX_INLINE_CHANGES
+            or not getattr(index.index, "is_quick", False)
+        ):
+            return missing_changes
         with self.lock:
             batch = self._batch()
         tokens = 0
         for item in batch.values():
             if item is not None:
                 tokens += item.tokens
-        if len(batch) == behind and tokens <= _FEW_TOKENS:
+        if len(batch) == missing_changes and tokens <= _MAX_INLINE_TOKENS:
             return 0
-        return behind
+        return missing_changes
 
     def synced(self) -> DatedIndex:
         """Return the index with all changes."""
@@ -176,7 +180,7 @@ class LazyIndex:
                 self._read_back()
             else:
                 self._take_in_batch(self._index)
-            if not self.behind:
+            if not self.missing_changes:
                 self._warm_up()
 
     def purge(self) -> None:
@@ -203,8 +207,8 @@ class LazyIndex:
         return bool(some)
 
     @property
-    def to_store(self) -> Moment | None:
-        """Return the present moment if the index is to be stored now.
+    def to_store(self) -> ChangeCounts | None:
+        """Return the present change counts if the index is to be stored now.
 
         None: the stored index is as good.
         """
@@ -214,21 +218,21 @@ class LazyIndex:
         if self._unstored < max(MIN_STORED, len(index) // _UNSTORED_SHARE):
             return None
         if isinstance(self._ranker, StorableRanker):
-            return self._held.moment
+            return self._held.change_counts
         return None
 
-    def dump(self, moment: Moment) -> IndexDump | None:
+    def dump(self, change_counts: ChangeCounts) -> IndexDump | None:
         """Return the index, which counts as kept from now on. This may be done in another thread.
 
-        Return None if it has anything from after that moment, or lacks an earlier change.
+        Return None if it has anything from after those changes, or lacks an earlier change.
         """
         with self.asking:
             with self.lock:
                 index = self._index
-                own = self._moment
+                own = self._settled_counts
                 if index is None or own is None:
                     return None
-                if own.taken > moment.taken or own.updates > moment.updates:
+                if own.taken > change_counts.taken or own.updates > change_counts.updates:
                     return None
                 unstored = self._unstored
                 self._unstored = 0
@@ -250,7 +254,7 @@ class LazyIndex:
         """Have no index: it is made anew when it is asked for."""
         self._index = None
         self._pending = {}
-        self._moment = None
+        self._settled_counts = None
 
     def _begin(self, index: DatedIndex, changed: Iterable[int]) -> None:
         """Have an index. Its entries that are gone, missing or changed are pending."""
@@ -269,7 +273,7 @@ class LazyIndex:
     def _read_back(self) -> None:
         """Have the index that was kept, if it can be used; else an empty one."""
         stored = None
-        if self._read_stored and self.behind >= MIN_STORED:
+        if self._read_stored and self.missing_changes >= MIN_STORED:
             stored = self._read_stored(self._ranker.name)
         if stored is None or not self._takes(stored):
             self._begin_anew()
@@ -320,7 +324,7 @@ class LazyIndex:
                 return False
             for ordinal in batch:
                 del self._pending[ordinal]
-            self._moment = None
+            self._settled_counts = None
         try:
             index.put({at: self._held.whole(item) for at, item in batch.items()})
         except BaseException:
@@ -333,9 +337,9 @@ class LazyIndex:
         return True
 
     def _note_settled(self, index: DatedIndex) -> None:
-        """Note the moment if the index has all changes. The caller holds `lock`."""
+        """Note the change counts if the index has all changes. The caller holds `lock`."""
         if self._index is index and not self._pending:
-            self._moment = self._held.moment
+            self._settled_counts = self._held.change_counts
 
     def _put_back(self, index: DatedIndex, batch: Iterable[int]) -> None:
         """Let a batch that failed be pending again, unless the index is given up."""

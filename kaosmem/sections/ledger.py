@@ -14,7 +14,7 @@ from kaosmem.types import JSONDict, JSONObject
 if TYPE_CHECKING:
     from pydantic import AwareDatetime, TypeAdapter
 
-AWAITED = -1
+NOT_ON_SHELF_YET = -1
 """The state of a formed item that a shelf does not have yet, as far as it is known."""
 MAX_RUNS = 100
 """A procedure is judged by its newest runs, so many at most."""
@@ -36,7 +36,7 @@ class Ledger:
         verified_at: When a fact was last said again, or confirmed by a person.
         outcomes: By the id of a procedure and the name of a run, whether the run succeeded.
         shelved: By the id of an item on a shelf, the number of its last update when it came there,
-            and `AWAITED` if it is yet to come.
+            and `NOT_ON_SHELF_YET` if it is yet to come.
     """
 
     marks: Counter[str] = field(default_factory=Counter)

@@ -19,7 +19,7 @@ from kaosmem.errors import InvalidArgumentError, UnsupportedVersionError
 from kaosmem.memos import clear_memos
 from kaosmem.names import shown_name
 from kaosmem.sections.archive import Archived, check_end, parse_time, stored_end
-from kaosmem.sections.substitution import Replaced, Substitution
+from kaosmem.sections.substitution import ReplacedCounts, Substitution
 from kaosmem.types import JSONObject, JSONValue
 from kaosmem.types.items import Item, digest
 from kaosmem.types.outcomes import OUTCOMES, RETIRED, Outcomes
@@ -157,7 +157,7 @@ class SectionOperation(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class _Arrival(SectionOperation):
+class _AddingOperation(SectionOperation):
     """An item comes, after others left.
 
     Attributes:
@@ -176,7 +176,7 @@ class _Arrival(SectionOperation):
 
 
 @dataclass(frozen=True, slots=True)
-class Add(_Arrival):
+class Add(_AddingOperation):
     """A new item comes, after others left."""
 
     op = "add"
@@ -191,7 +191,7 @@ class Add(_Arrival):
 
 
 @dataclass(frozen=True, slots=True)
-class Update(_Arrival):
+class Update(_AddingOperation):
     """An item takes the place of the live item with its id, after others left.
 
     Attributes:
@@ -288,7 +288,7 @@ class Credit(SectionOperation):
 
 
 @dataclass(frozen=True, slots=True)
-class _Departure(SectionOperation):
+class _RemovingOperation(SectionOperation):
     """Items leave."""
 
     ids: Sequence[str]
@@ -299,7 +299,7 @@ class _Departure(SectionOperation):
 
 
 @dataclass(frozen=True, slots=True)
-class Evict(_Departure):
+class Evict(_RemovingOperation):
     """Whole units leave, for room or since a version of a key has ended, and may be recalled.
 
     Attributes:
@@ -343,7 +343,9 @@ class Compact(SectionOperation):
             )
         leaving = replaced.keys() - taken_over
         # Whole units may be recalled, but no summary beside the items that it stands for.
-        original = {at for at in leaving if section.spec.recalls and not Replaced.by(replaced[at])}
+        original = {
+            at for at in leaving if section.spec.recalls and not ReplacedCounts.by(replaced[at])
+        }
         recallable: set[int] = set()
         for unit in held.units.of(sorted(original)):
             if original.issuperset(unit):
@@ -365,7 +367,7 @@ class Compact(SectionOperation):
 
 
 @dataclass(frozen=True, slots=True)
-class Forget(_Departure):
+class Forget(_RemovingOperation):
     """All versions of items are erased.
 
     Attributes:

@@ -16,7 +16,7 @@ from kaosmem.types import JSONDict
 from kaosmem.types.items import Item, item_dict, item_of_dict
 from kaosmem.types.versions import aware
 
-_FOUND = 1.5
+_CLEARLY_BETTER = 1.5
 """Scores of versions differ by less if the question names neither value: they share their words."""
 
 
@@ -54,8 +54,8 @@ class Candidate(NamedTuple):
             always has them beside it, a unit that others may correct has them where they fit.
         is_replaced: The unit is a replaced version, or one that is yet to begin. It is never shown
             without the current one.
-        standing: The key that orders it where it is shown, () for its position. A replaced version
-            stands before the current one.
+        display_order: The key that orders it where it is shown, () for its position. A replaced
+            version stands before the current one.
         positions: Of each of several items, the number of items taken before it.
         days: The day of the user's message before and that of this one, if they differ.
     """
@@ -71,7 +71,7 @@ class Candidate(NamedTuple):
     recalled: bool = False
     needs: tuple[int, ...] = ()
     is_replaced: bool = False
-    standing: tuple[int, ...] = ()
+    display_order: tuple[int, ...] = ()
     positions: tuple[int, ...] = ()
     days: tuple[str, str] | None = None
 
@@ -139,7 +139,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Stock:
+class CandidatePool:
     """All items that a section could propose, evicted ones included.
 
     Attributes:
@@ -161,7 +161,7 @@ class Proposal:
         earlier: The units of a history that may be recalled, in order of worth.
         taken: Number of items that the section has ever taken.
         evicted: Number of items that it holds no more, and may recall.
-        stock: All that the source could propose, None if it does not know.
+        pool: All that the source could propose, None if it does not know.
         is_all: The source proposes all its live items whatever the query. They are few, it does not
             rank, or it is a history that has no more.
         signals: Returns the parts of the score of the candidate at a position, by name, or nothing
@@ -179,7 +179,7 @@ class Proposal:
     earlier: tuple[Candidate, ...] = ()
     taken: int = 0
     evicted: int = 0
-    stock: Stock | None = None
+    pool: CandidatePool | None = None
     is_all: bool = False
     signals: Callable[[int], Mapping[str, float]] = field(
         default=lambda _: {}, repr=False, compare=False
@@ -249,7 +249,7 @@ def oldest_first(items: Sequence[Item]) -> Sequence[Item]:
 
 def is_found(score: float | None, current: float | None) -> bool:
     """Return whether a question finds a replaced version clearly better than the current one."""
-    return score is not None and score > _FOUND * (current or 0.0)
+    return score is not None and score > _CLEARLY_BETTER * (current or 0.0)
 
 
 @runtime_checkable

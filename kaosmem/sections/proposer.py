@@ -12,7 +12,7 @@ from kaosmem.language.query import Query
 from kaosmem.sections.item_table import ItemTable, is_needed
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.named_lines import with_named_lines
-from kaosmem.sections.proposal import Hit, Proposal, Stock
+from kaosmem.sections.proposal import CandidatePool, Hit, Proposal
 from kaosmem.sections.ranking import RANK_SLACK, UNRANKED, DatedIndex, Scores
 from kaosmem.sections.selection import UnitSelection
 from kaosmem.sections.versions import ShownVersions
@@ -84,7 +84,7 @@ class Proposer:
     def unindexed(self) -> int:
         """Return how many changes the index lacks, 0 in a section that is never ranked."""
         if self.spec.recalls or self.spec.placement == "query":
-            return self._index.behind
+            return self._index.missing_changes
         return 0
 
     def _ranks(self, cap: int, *, is_crowded: bool) -> bool:
@@ -244,7 +244,9 @@ class Proposer:
         """
         held = self.held
         if not held and not held.evicted:
-            return Proposal((), taken=held.taken, stock=Stock(0, 0), is_all=True, offers_all=True)
+            return Proposal(
+                (), taken=held.taken, pool=CandidatePool(0, 0), is_all=True, offers_all=True
+            )
         is_ranked = self._ranks(cap, is_crowded=is_crowded)
         with self._index.asking:
             passing = None
@@ -269,6 +271,6 @@ class Proposer:
                 proposal,
                 taken=held.taken,
                 evicted=evicted,
-                stock=Stock(len(held) + evicted, tokens, frequencies),
+                pool=CandidatePool(len(held) + evicted, tokens, frequencies),
                 signals=scores.signals,
             )

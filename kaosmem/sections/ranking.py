@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from kaosmem.retrieval.ranker import CollectionStatistics, StorableIndex, StorableRanker
     from kaosmem.types.items import Item
 
-_ALIGNED = 64
+_DUMP_ALIGNMENT = 64
 """A dump begins with the number of days in 8 bytes and the days in 4 bytes each.
 
 This beginning is filled up to a multiple of so many bytes.
 """
-_OUTSIDE = 50
+_OUTSIDE_PERIOD_DIVISOR = 50
 """An item outside the periods counts this fraction of its score.
 
 Of the LoCoMo questions that name a date, 94 % have their evidence in that period. "Last week" is
@@ -38,7 +38,7 @@ often meant loosely. With 50, evidence in the period comes first, and a far bett
 is not lost.
 """
 
-_EARLIER = 0.2
+_EARLIER_QUERY_WEIGHT = 0.2
 """The weight of the messages before a question that names nothing by its own words."""
 
 RANK_SLACK = 256
@@ -53,7 +53,7 @@ So importance changes the order of two units if the better one is at most an eig
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RankedItems:
     """The items that are ranked for a query.
 
     Attributes:
@@ -75,7 +75,7 @@ class Found:
         """
         if not self.are_newest_first:
             return [*self.ranked.matches, *((each, 0.0) for each in self.newest)][:limit]
-        most = _OUTSIDE * self.ranked.matches[0][1] if self.ranked.matches else 1.0
+        most = _OUTSIDE_PERIOD_DIVISOR * self.ranked.matches[0][1] if self.ranked.matches else 1.0
         return [*((each, most) for each in self.newest), *self.ranked.matches][:limit]
 
 
@@ -84,7 +84,7 @@ def _preferring(
     ranked: Ranking,
     within: Ranking,
     limit: int,
-) -> Found:
+) -> RankedItems:
     """Return at most `limit` ranked items and `limit` newest ones, best those of the periods.
 
     Args:
@@ -101,7 +101,7 @@ def _preferring(
         matches[each] = scores.get(each, worst * score / within.matches[0][1])
     for each, score in ranked.matches:
         if each not in meant:
-            matches[each] = score / _OUTSIDE
+            matches[each] = score / _OUTSIDE_PERIOD_DIVISOR
     best = sorted(matches.items(), key=lambda each: (-each[1], -each[0]))[:limit]
     newest = sorted((each for each in meant if each not in matches), reverse=True)[:limit]
 
@@ -112,10 +112,10 @@ def _preferring(
         """
         found = ranked.signals(ordinal) or within.signals(ordinal)
         if ordinal in meant:
-            return {**found, "period": round(log(_OUTSIDE), 9)}
+            return {**found, "period": round(log(_OUTSIDE_PERIOD_DIVISOR), 9)}
         return found
 
-    return Found(Ranking(best, signals), tuple(newest), not within.matches)
+    return RankedItems(Ranking(best, signals), tuple(newest), not within.matches)
 
 
 def _preferring_earlier(
@@ -135,7 +135,7 @@ def _preferring_earlier(
     scores = dict(ranked.matches)
     gains = {}
     for ordinal, score in before.matches:
-        gains[ordinal] = round(_EARLIER * score / most, 9)
+        gains[ordinal] = round(_EARLIER_QUERY_WEIGHT * score / most, 9)
         scores[ordinal] = scores.get(ordinal, 0.0) + best * gains[ordinal]
     in_order = sorted(scores.items(), key=lambda each: (-each[1], -each[0]))[:limit]
     scale = best / in_order[0][1]
@@ -192,7 +192,7 @@ class DatedIndex:
         query: Query,
         limit: int,
         among: set[int] | None,
-    ) -> Found:
+    ) -> RankedItems:
         """Return at most `limit` ranked entries and `limit` newest ones.
 
         Args:
@@ -206,7 +206,7 @@ class DatedIndex:
         if among is not None:
             meant &= among
         if not meant:
-            return Found(ranked)
+            return RankedItems(ranked)
         within = ranking_of(self.index, query.topic, max(limit, len(meant)), among=meant)
         return _preferring(meant, ranked, within, limit)
 
@@ -289,7 +289,7 @@ class DatedIndex:
         size = 8 + 4 * len(self._days)
         count = len(self._days).to_bytes(8, "little")
         days = np.array(self._days, "<i4").tobytes()
-        return chain((count, days, bytes(-size % _ALIGNED)), chunks)
+        return chain((count, days, bytes(-size % _DUMP_ALIGNMENT)), chunks)
 
     @classmethod
     def load(cls, ranker: StorableRanker, data: memoryview) -> Self:
@@ -301,7 +301,7 @@ class DatedIndex:
         if size > len(data):
             raise ValueError(f"the dump of an index has {len(data)} bytes; its days take {size}")
         days = array("i", np.frombuffer(data[8:size], "<i4").tolist())
-        index = ranker.load(data[size + -size % _ALIGNED :])
+        index = ranker.load(data[size + -size % _DUMP_ALIGNMENT :])
         dated = cls(index, days)
         if dated.ordinals != {*index.ordinals.tolist()}:
             raise ValueError("the dump of an index has days of other entries")
@@ -328,7 +328,7 @@ class Scores:
     def of_units(
         cls,
         held: ItemTable,
-        found: Found,
+        found: RankedItems,
         limit: int,
     ) -> Scores:
         """Return the scores of units, each the sum over its items.

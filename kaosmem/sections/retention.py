@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kaosmem.arguments import check_count, check_instance, check_listed
+from kaosmem.arguments import check_count, check_instance, check_list_of
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.sections.ledger import Ledger
 from kaosmem.types.items import Item
@@ -47,7 +47,7 @@ class RetentionPolicy:
                 raise InvalidArgumentError("older_than and unused_for are times above 0")
         if self.max_tokens is not None:
             check_count(self.max_tokens, "max_tokens")
-        kinds = tuple(check_listed(self.kinds, str, "kinds"))
+        kinds = tuple(check_list_of(self.kinds, str, "kinds"))
         object.__setattr__(self, "kinds", kinds)
         if not spans and not kinds and self.max_tokens is None:
             raise InvalidArgumentError(

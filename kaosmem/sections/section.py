@@ -11,7 +11,7 @@ from itertools import islice
 from threading import RLock
 from typing import TYPE_CHECKING, Self
 
-from kaosmem.display import fitted, preview
+from kaosmem.display import preview, truncated
 from kaosmem.errors import DuplicateError, InvalidArgumentError, ReadOnlyError
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archive, Archived, EvictedItem
@@ -36,14 +36,14 @@ from kaosmem.sections.operations import (
     remove,
 )
 from kaosmem.sections.proposer import Proposer
-from kaosmem.sections.room import Room
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import Substitution, message_of, substitution
 from kaosmem.sections.versions import shown_with_interval
+from kaosmem.sections.victim_selection import VictimSelection
 from kaosmem.telemetry import count_evictions
 from kaosmem.types import JSONValue
 from kaosmem.types.content import said_text
-from kaosmem.types.items import Item, StoredItem, check_extent
+from kaosmem.types.items import Item, StoredItem, check_storable
 from kaosmem.units import Link
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Section:
         index: The index over all items that may be shown.
         lock: Held while any of these changes, so that no other thread looks at them meanwhile.
         proposer: Ranks the items, and proposes units for a context.
-        room: Chooses the items that leave.
+        victims: Chooses the items that leave.
         removed: Ids of the items that were removed, not evicted, since the section was read.
         rewritten: Digests of the items that were updated since the section was read, by id.
         present: Returns the present, by which a version of a key is yet to begin. None if nobody
@@ -106,7 +106,7 @@ class Section:
         self.lock = RLock()
         self.index = LazyIndex(spec.ranker or ranker, self.held, self.lock)
         self.proposer = Proposer(self.held, self.index)
-        self.room = Room(self.held)
+        self.victims = VictimSelection(self.held)
         self.journal: list[SectionOperation] = []
         self.present: Callable[[], datetime] | None = None
         self.frozen = ""
@@ -114,8 +114,8 @@ class Section:
     def __repr__(self) -> str:
         bound = "unbounded" if self.budget is None else f"of {self.budget:,}"
         return (
-            f"<Section {fitted(self.spec.name, 40, tail=12)}: {len(self):,} items, {self.used:,} "
-            f"tokens {bound}, "
+            f"<Section {truncated(self.spec.name, 40, tail=12)}: {len(self):,} items, "
+            f"{self.used:,} tokens {bound}, "
             f"{len(self.archive):,} archived, eviction {self.spec.policy}>"
         )
 
@@ -272,7 +272,7 @@ class Section:
             self.held = other.held
             self.index.follow(other.held, shared)
             self.proposer = Proposer(self.held, self.index)
-            self.room = Room(self.held)
+            self.victims = VictimSelection(self.held)
             self.removed = other.removed
             self.rewritten = other.rewritten
         self.journal = other.journal
@@ -320,7 +320,7 @@ class Section:
         now = self._now(item.key)
         keyed = self.held.keyed
         superseded = keyed.superseded_by(item, now)
-        evicted = self.room.leaving(copy, now, superseded, tokens=tokens, items=items)
+        evicted = self.victims.leaving(copy, now, superseded, tokens=tokens, items=items)
         ends = keyed.ends_by(item, superseded, now) or None
         self._change(arrival(self.spec.name, item, evicted or [], ends))
         if evicted is not None:
@@ -473,7 +473,7 @@ class Section:
         The newest unit stays, and so do the units of the items to keep.
         """
         self._check_writable()
-        victims = self.room.surplus(tokens=tokens, keep=keep)
+        victims = self.victims.surplus(tokens=tokens, keep=keep)
         if victims:
             self.evict(victims)
         return victims is not None
@@ -642,7 +642,7 @@ class Section:
             self.index.changed(self.held.recall(versions))
             self.held.unloaded = 0
 
-    def let_go(self, evicted: Iterable[EvictedItem]) -> None:
+    def drop_stored_texts(self, evicted: Iterable[EvictedItem]) -> None:
         """Keep no text of those evicted items that these files hold now."""
         with self.lock:
             for each in evicted:
@@ -672,7 +672,7 @@ class Section:
                 f"item {shown(item.id)} is of section {item.section!r}; add it there, or make it "
                 f"for {self.spec.name!r}"
             )
-        check_extent(item)
+        check_storable(item)
 
     def _check_writable(self) -> None:
         if self.frozen:

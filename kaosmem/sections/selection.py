@@ -9,7 +9,7 @@ from itertools import chain, islice
 from math import sqrt
 
 from kaosmem.filters import MetadataFilter
-from kaosmem.language.duplicates import Shown, part_of_room
+from kaosmem.language.duplicates import DuplicateFinder, part_of_room
 from kaosmem.language.query import Query
 from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.item_table import ItemTable
@@ -54,7 +54,7 @@ class UnitSelection:
 
     def __post_init__(self) -> None:
         self.spec = self.held.spec
-        self.told = Shown()  # the texts that were proposed
+        self.shown_before = DuplicateFinder()  # the texts that were proposed
         self.recalled: set[str] = set()  # the ids of the evicted items that were proposed
         self.versions = ShownVersions(self.held, self.query, self.scores.of)
         if self.passing is not None and self.spec.placement == "query":
@@ -306,7 +306,7 @@ class UnitSelection:
 
     def _part(self, first: int, cap: int) -> int:
         """Return a unit's part of the twice `cap` tokens that are proposed."""
-        return part_of_room(self.held.tokens(first), self.held.read(first), cap, self.told)
+        return part_of_room(self.held.tokens(first), self.held.read(first), cap, self.shown_before)
 
     # Candidates.
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from kaosmem.arguments import MAX_INTEGER, check_instance, check_listed, is_integer, is_number
+from kaosmem.arguments import MAX_INTEGER, check_instance, check_list_of, is_integer, is_number
 from kaosmem.errors import InvalidArgumentError, UnsupportedVersionError
 from kaosmem.formats.labels import DATES, Dates, LabelStyle
-from kaosmem.names import check_name, choices, shown, shown_name
+from kaosmem.names import check_name, name_hint, shown, shown_name
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.sections.eviction import POLICIES, EvictionPolicy
 from kaosmem.sections.retention import RetentionPolicy
@@ -160,7 +160,7 @@ class SectionSpec:
         if given not in names:
             raise InvalidArgumentError(
                 f"section {self.name!r} has {field} {shown_name(given)}; "
-                f"{choices(given, names)}{others}"
+                f"{name_hint(given, names)}{others}"
             )
 
     def _check_formation(self) -> None:
@@ -336,7 +336,7 @@ def check_specs(specs: Iterable[SectionSpec]) -> dict[str, SectionSpec]:
     over MAX_SECTIONS.
     """
     by_name: dict[str, SectionSpec] = {}
-    for spec in check_listed(specs, SectionSpec, "sections"):
+    for spec in check_list_of(specs, SectionSpec, "sections"):
         if spec.name in by_name:
             raise InvalidArgumentError(f"two sections are named {spec.name!r}; rename one")
         by_name[spec.name] = spec
@@ -353,5 +353,5 @@ def check_specs(specs: Iterable[SectionSpec]) -> dict[str, SectionSpec]:
     return by_name
 
 
-WAITING = SectionSpec("formation.proposals", eviction="none", in_context=False)
+PROPOSALS_SECTION = SectionSpec("formation.proposals", eviction="none", in_context=False)
 """The section of formed items that wait for a person. It comes with the first one."""

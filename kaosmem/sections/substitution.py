@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import asdict, dataclass, replace
 
 from kaosmem.arguments import check_text
-from kaosmem.entities import Relationship, entity_item_id, part_of
+from kaosmem.entities import Relationship, entity_item_id, graph_part_of
 from kaosmem.errors import InvalidArgumentError, UnsupportedVersionError
 from kaosmem.names import check_item_id
 from kaosmem.types import Content, JSONDict, JSONObject
@@ -20,7 +20,7 @@ _VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
+class ReplacedCounts:
     """The items that an item replaced.
 
     Attributes:
@@ -31,7 +31,7 @@ class Replaced:
     tokens: int
 
     @classmethod
-    def by(cls, item: Item) -> Replaced | None:
+    def by(cls, item: Item) -> ReplacedCounts | None:
         """Return the items that an item replaced, None for one that no compaction made."""
         match item.metadata.get(COMPACTED):
             case {"items": int(items), "tokens": int(tokens)} if item.sources:
@@ -41,7 +41,7 @@ class Replaced:
 
 def compacted_in(items: Iterable[Item]) -> list[Item]:
     """Return the items that a compaction made."""
-    return [item for item in items if Replaced.by(item)]
+    return [item for item in items if ReplacedCounts.by(item)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def _with_replaced(
     sources = [by_id[source] for source in item.sources if source in by_id]
     ends = [source.expires_at for source in sources if source.expires_at is not None]
     stands_for = [source for source in sources if source.id in gone]
-    replaced = Replaced(len(stands_for), sum(each.tokens for each in stands_for))
+    replaced = ReplacedCounts(len(stands_for), sum(each.tokens for each in stands_for))
     metadata = {**item.metadata, COMPACTED: asdict(replaced)}
     return replace(item, expires_at=min(ends, default=None), metadata=metadata)
 
@@ -226,13 +226,13 @@ def _parents(item: Item) -> Iterator[str]:
     # One in a static section, where no item names sources, is derived all the same.
     if "relationship" not in item.metadata:
         return
-    part = part_of(item.metadata)
+    part = graph_part_of(item.metadata)
     if isinstance(part, Relationship):
         yield entity_item_id(part.source)
         yield entity_item_id(part.target)
 
 
-class Forgotten:
+class ForgottenIds:
     """The ids of items that were forgotten, as digests: an id may repeat its item's text."""
 
     def __init__(self, digests: Iterable[str] = ()) -> None:
@@ -245,7 +245,7 @@ class Forgotten:
         """Enter ids."""
         self._digests.update(map(_digest, item_ids))
 
-    def update(self, other: Forgotten) -> None:
+    def update(self, other: ForgottenIds) -> None:
         """Enter all that another has."""
         self._digests |= other._digests
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from kaosmem.language.query import Query
     from kaosmem.sections.ranking import DatedIndex
 
-_SMALL = 256
+_MAX_SMALL_SECTION = 256
 """In a section of so many items, corrections are looked for among all of them."""
-_FOLLOWED = 100
+_MAX_UNITS_FOLLOWED = 100
 """After so many units of a larger section, the next items are looked at too."""
 _SUBJECT_WORDS = 12
 """The words of the subjects that have changed which the index of a larger section is asked for."""
@@ -197,8 +197,8 @@ class ShownVersions:
         if unit.must or unit.position not in self._tied:
             return unit
         current, place, is_later = self._tied[unit.position]
-        standing = (current, int(is_later), place)
-        return unit._replace(needs=(current,), is_replaced=True, standing=standing)
+        display_order = (current, int(is_later), place)
+        return unit._replace(needs=(current,), is_replaced=True, display_order=display_order)
 
     def _of(self, key: str) -> list[Version[int]]:
         if key not in self._of_key:
@@ -262,7 +262,7 @@ def find_corrections(
             wanted[first] = item
     if not wanted:
         return {}
-    is_small = among is None and len(held) <= _SMALL
+    is_small = among is None and len(held) <= _MAX_SMALL_SECTION
     pool = {*held} if is_small else {*wanted, *scores, *_soon_after(held, wanted)}
     items = _alone_among(held, pool, among)
     for at, item in wanted.items():
@@ -273,7 +273,7 @@ def find_corrections(
     if index is not None and found and scores and not is_small:
         changed = {*found, *chain.from_iterable(found.values())}
         words = " ".join(corrections.words(sorted(changed), _SUBJECT_WORDS))
-        more = index.by_words(words, _SMALL, among)
+        more = index.by_words(words, _MAX_SMALL_SECTION, among)
         corrections.add(_alone_among(held, {*more}, among))
         found = _closed(corrections, wanted)
     return found
@@ -291,11 +291,11 @@ def _alone_among(
 
 def _soon_after(held: ItemTable, firsts: Iterable[int]) -> set[int]:
     """Return the items soon after the best units that say that they correct something."""
-    from kaosmem.language.corrections import NEAR, is_explicit
+    from kaosmem.language.corrections import CORRECTION_REACH, is_explicit
 
     near: set[int] = set()
-    for first in islice(firsts, _FOLLOWED):
-        near.update(range(first + 1, first + NEAR + 1))
+    for first in islice(firsts, _MAX_UNITS_FOLLOWED):
+        near.update(range(first + 1, first + CORRECTION_REACH + 1))
     return {at for at in near if at in held and is_explicit(held[at])}
 
 
@@ -341,6 +341,6 @@ def in_order_of_time(
     for unit in candidates:
         at = unit.position
         if at in before and not unit.is_replaced:
-            unit = unit._replace(standing=(before[at], 0, places[at]))
+            unit = unit._replace(display_order=(before[at], 0, places[at]))
         units.append(unit)
     return tuple(units)

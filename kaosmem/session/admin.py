@@ -66,7 +66,7 @@ class SessionAdmin:
     @property
     def sources(self) -> Mapping[str, Source]:
         """The attached sources by name."""
-        return self._session.roster.sources
+        return self._session.registry.sources
 
     async def refresh(self, *, discard: bool = False) -> None:
         """Take in the commits of other writers since the session was read. Commit nothing.
@@ -200,7 +200,7 @@ class SessionAdmin:
                 f"{shown(receipt.namespace)}; verify it with that session"
             )
         reasons = await asyncio.to_thread(unerased, receipt.erasure, session.log.storage)
-        sources = await session.roster.unerased(receipt.sources, session.shelves)
+        sources = await session.registry.unerased(receipt.sources, session.shelves)
         return (*reasons, *sources)
 
     def record_outcome(

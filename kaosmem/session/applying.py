@@ -16,7 +16,7 @@ from kaosmem.language.duplicates import FORMED
 from kaosmem.sections.operations import Credit
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.proposals import as_proposal, let_wait
+from kaosmem.session.proposals import add_proposal, as_proposal
 from kaosmem.types import JSONDict
 from kaosmem.types.items import Item, once_per_item
 from kaosmem.types.outcomes import RUN
@@ -110,7 +110,7 @@ class AppliedDraft:
         if doubt and not is_here:
             return f"{doubt}, and the fact is of another session"
         if doubt:
-            let_wait(self._session, as_proposal(item, change.action, doubt, ends=live.id))
+            add_proposal(self._session, as_proposal(item, change.action, doubt, ends=live.id))
             self.items.append(item.id)
             return ""
         self.retired.append(live)
@@ -130,7 +130,7 @@ class AppliedDraft:
         if doubt:
             item = as_proposal(item, change.action, doubt)
         if self._plan.review:
-            let_wait(self._session, item)
+            add_proposal(self._session, item)
             self.items.append(item.id)
             return ""
         try:

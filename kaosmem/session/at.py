@@ -14,7 +14,7 @@ from kaosmem.formats import Format
 from kaosmem.sections.proposal import Hit
 from kaosmem.session.context_call import ask
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.roster import Roster
+from kaosmem.session.source_registry import SourceRegistry
 from kaosmem.types.items import time_of
 
 
@@ -80,9 +80,9 @@ class MemoryAt:
             overflow=overflow,
             min_confidence=min_confidence,
         )
-        specs = session.roster.shown(sections)
-        roster = await self._roster()
-        offers = await ask(call, roster, specs, session, as_of=self.as_of, known_at=self.known_at)
+        specs = session.registry.shown(sections)
+        registry = await self._registry()
+        offers = await ask(call, registry, specs, session, as_of=self.as_of, known_at=self.known_at)
         context, _ = offers.pack()
         return context
 
@@ -106,8 +106,8 @@ class MemoryAt:
             CorruptionError: If the archive is damaged.
         """
         session = self._session
-        roster = await self._roster()
-        return roster.search(
+        registry = await self._registry()
+        return registry.search(
             query,
             section,
             limit,
@@ -118,11 +118,13 @@ class MemoryAt:
             known_at=self.known_at,
         )
 
-    async def _roster(self) -> Roster:
+    async def _registry(self) -> SourceRegistry:
         """Return the sections as they were at that time, with the sources."""
         self._session.expire()
-        sections = await self._session.past.sections_at(as_of=self.as_of, known_at=self.known_at)
-        return self._session.roster.over(sections)
+        sections = await self._session.version_history.sections_at(
+            as_of=self.as_of, known_at=self.known_at
+        )
+        return self._session.registry.with_sections(sections)
 
 
 def _moment(given: datetime | date | str | None, name: str) -> datetime | None:

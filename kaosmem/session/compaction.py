@@ -10,12 +10,12 @@ from kaosmem.errors import KaosmemError
 from kaosmem.formats import Format, Mark
 from kaosmem.sections.section import Section
 from kaosmem.sections.substitution import (
-    Replaced,
+    ReplacedCounts,
     Substitution,
     message_of,
     substitution,
 )
-from kaosmem.session.saving.past import Past
+from kaosmem.session.saving.version_history import VersionHistory
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types.items import ChatMessage, Item
@@ -39,14 +39,14 @@ class SectionCompaction:
         self,
         section: Section,
         strategy: CompactionStrategy,
-        past: Past,
+        version_history: VersionHistory,
         counter: TokenCounter,
         new_id: Callable[[str], str],
     ) -> None:
         self.notice: str | None = None
         self._section = section
         self._strategy = strategy
-        self._past = past
+        self._version_history = version_history
         self._counter = counter
         self._new_id = new_id
         self._budget = section.budget or 0
@@ -175,7 +175,7 @@ class SectionCompaction:
         if question is not None:
             kept.append(question.id)
         for item in reversed(self._section):
-            replaced = Replaced.by(item)
+            replaced = ReplacedCounts.by(item)
             if replaced is not None and replaced.items > 1:
                 return [item.id, *kept]
         return kept
@@ -204,7 +204,7 @@ class SectionCompaction:
             if item.id not in self._section or self._section.peek(item.id) != item:
                 return False
         archived = told.difference(item.id for item in known)
-        return not any(map(self._past.is_forgotten, archived))
+        return not any(map(self._version_history.is_forgotten, archived))
 
 
 def _failure(section: str, error: BaseException) -> str:

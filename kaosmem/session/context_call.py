@@ -25,9 +25,9 @@ from kaosmem.sections.proposal import Proposal, with_items
 from kaosmem.sections.proposer import LABEL_TOKENS
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.session.left_out import LeftOut
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.roster import Roster, qualified
+from kaosmem.session.source_registry import SourceRegistry, qualified
+from kaosmem.session.unoffered_items import UnofferedItems
 from kaosmem.session.windows import Window
 from kaosmem.types.items import Item, stated_from
 
@@ -57,13 +57,13 @@ async def assemble(
     await session.read_back(specs)
     visible: Collection[str] = ()
     if window is None:
-        offers = await ask(call, session.roster, specs, session)
+        offers = await ask(call, session.registry, specs, session)
         context, packing = offers.with_instructions(Offers.pack)
     else:
         block = window.block_of(call.tokens)
-        offers = await ask(call, session.roster, specs, session, block=block)
+        offers = await ask(call, session.registry, specs, session, block=block)
         windows = session.saver.windows
-        attached = session.roster.attached_sections
+        attached = session.registry.attached_sections
         context, packing = windows.turn(
             window, offers, sections=session.sections, attached=attached
         )
@@ -89,7 +89,7 @@ async def assemble(
 
 async def ask(
     call: ContextCall,
-    roster: Roster,
+    registry: SourceRegistry,
     specs: Mapping[str, SectionSpec],
     session: OpenSession,
     *,
@@ -100,7 +100,7 @@ async def ask(
     """Return all that sections and sources offer for a call.
 
     Args:
-        roster: The sections, now or as they were at another time, and the sources.
+        registry: The sections, now or as they were at another time, and the sources.
         specs: The specs of the sections and sources that may be shown, by name.
         as_of: The time at which an item must have held.
         known_at: The time at which the session must have known an item.
@@ -109,7 +109,7 @@ async def ask(
     Raises:
         SourceError: If a required source fails or is late.
     """
-    text, earlier = await roster.question(call.query, specs)
+    text, earlier = await registry.question(call.query, specs)
     now = None
     if session.present is not None:
         now = known_at or session.present()
@@ -121,11 +121,11 @@ async def ask(
         now=now,
         earlier=earlier,
     )
-    inquiry = Inquiry(roster, specs, query, call.wanted, session.clock)
+    inquiry = Inquiry(registry, specs, query, call.wanted, session.clock)
     proposals, reports = await inquiry.propose(window=call.tokens, block=block)
     # Not the session itself: its trace keeps contexts, which would be a cycle.
-    stored = session.past.stored
-    left_out = LeftOut(roster, specs, query, call.wanted, session.clock, stored)
+    stored = session.version_history.stored
+    unoffered = UnofferedItems(registry, specs, query, call.wanted, session.clock, stored)
     offered = {**specs}
     for name, spec in specs.items():
         if spec.is_history and name in proposals:
@@ -142,8 +142,8 @@ async def ask(
         proposals=proposals,
         counter=session.counter,
         sources=reports,
-        decide=left_out.decide,
-        known=left_out.known_items,
+        decide=unoffered.decide,
+        known=unoffered.known_items,
     )
 
 
@@ -174,17 +174,17 @@ def _episodes_asked_for(proposals: Mapping[str, Proposal], query: Query) -> str:
 
 @dataclass(frozen=True)
 class Inquiry:
-    """An inquiry to the sections and sources of a roster: one query, one filter.
+    """An inquiry to the sections and sources of a registry: one query, one filter.
 
     Args:
-        roster: The sections, now or as they were at another time, and the sources.
+        registry: The sections, now or as they were at another time, and the sources.
         specs: The specs of the sections and sources that may be shown, by name.
         query: The query, with the times that it asks for.
         wanted: The filter, or None.
         clock: Says which items are expired. Their units are left out.
     """
 
-    roster: Roster
+    registry: SourceRegistry
     specs: Mapping[str, SectionSpec]
     query: Query
     wanted: MetadataFilter | None
@@ -212,8 +212,8 @@ class Inquiry:
         sections = {}
         for name, spec in self.specs.items():
             caps[name] = cap_of(spec, block if spec.placement == "query" else window)
-            if name in self.roster.sections:
-                sections[name] = self.roster.sections[name]
+            if name in self.registry.sections:
+                sections[name] = self.registry.sections[name]
         answers = await self._answers(caps)
         is_crowded = bool(answers) or _may_be_crowded(sections.values(), block)
         await self._index(sections, caps, is_crowded=is_crowded)
@@ -241,7 +241,7 @@ class Inquiry:
     ) -> dict[str, tuple[Proposal | None, SourceReport] | BaseException]:
         """Ask all sources at once, and return their answers and errors by name."""
         asked = {}
-        for name, attached in self.roster.attached.items():
+        for name, attached in self.registry.attached.items():
             if name in caps:
                 asked[name] = attached.propose(self.query, cap=caps[name], wanted=self.wanted)
         # None is left running, and the error is the same whichever source was first.
@@ -312,7 +312,7 @@ class Inquiry:
                         continue
                     items = [replace(item, id=qualified(name, item.id)) for item in unit.items]
                     unit = unit._replace(items=tuple(items))
-                found.append(with_items(unit, map(self.roster.counted, unit.items)))
+                found.append(with_items(unit, map(self.registry.counted, unit.items)))
             return found
 
         new = proposal.changed(new_units)

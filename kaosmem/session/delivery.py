@@ -9,7 +9,7 @@ from kaosmem.errors import NotFoundError
 from kaosmem.formation.shelf import SHELF, FactShelf
 from kaosmem.language.duplicates import PROPOSAL
 from kaosmem.sections.archive import Archived
-from kaosmem.sections.ledger import AWAITED
+from kaosmem.sections.ledger import NOT_ON_SHELF_YET
 from kaosmem.sections.operations import Form
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
@@ -40,7 +40,7 @@ async def deliver(
         shelved[item.id] = None
         if _is_withdrawn(section, version):
             await shelf.erase((item,))
-        elif known.get(item.id) == AWAITED and PROPOSAL not in item.metadata:
+        elif known.get(item.id) == NOT_ON_SHELF_YET and PROPOSAL not in item.metadata:
             saved.append(item)
     for item in section:
         updated = section.held.updated.get(section.held.ordinals[item.id], 0)

@@ -10,14 +10,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kaosmem.arguments import json_text
-from kaosmem.display import listed
+from kaosmem.display import comma_list
 from kaosmem.errors import InvalidArgumentError, KaosmemError, NotFoundError, SourceError
 from kaosmem.formation.shelf import SHELF
 from kaosmem.names import check_item_id
 from kaosmem.persistence.erasure import Erasure
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.opening import SHARED_SESSIONS
-from kaosmem.session.saving.saver import Erased
+from kaosmem.session.saving.saver import ErasedItems
 from kaosmem.session.tracing import turns_of
 from kaosmem.types import JSONDict
 from kaosmem.types.items import Item
@@ -139,7 +139,7 @@ async def forget(session: OpenSession, item_ids: Sequence[str]) -> ErasureReceip
     shelved = await _forget_on_shelves(session, item_ids)
     erased = await session.saver.forget(item_ids)
     SHARED_SESSIONS.drop(session.opening)
-    sources, unable = await session.roster.forget(erased.item_ids)
+    sources, unable = await session.registry.forget(erased.item_ids)
     sources |= shelved
     keeps_versions = await asyncio.to_thread(session.log.storage.keeps_versions)
     receipt = _receipt(
@@ -147,7 +147,7 @@ async def forget(session: OpenSession, item_ids: Sequence[str]) -> ErasureReceip
     )
     if unable:
         raise SourceError(
-            f"{listed(unable, 3)} can't forget what is forgotten here; erase it there",
+            f"{comma_list(unable, 3)} can't forget what is forgotten here; erase it there",
             sources=unable,
             receipt=receipt,
         )
@@ -200,7 +200,7 @@ async def _forget_on_shelves(
 def _receipt(
     session: OpenSession,
     item_ids: Sequence[str],
-    erased: Erased,
+    erased: ErasedItems,
     *,
     sources: dict[str, tuple[str, ...]],
     old_versions: OldVersions,

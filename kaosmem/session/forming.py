@@ -11,7 +11,7 @@ from kaosmem.formation.changes import NOT_PEOPLE, AppliedChange, Draft
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.language.duplicates import FORMED
 from kaosmem.sections.archive import EvictedItem
-from kaosmem.sections.ledger import AWAITED
+from kaosmem.sections.ledger import NOT_ON_SHELF_YET
 from kaosmem.sections.operations import Form
 from kaosmem.sections.section import Section
 from kaosmem.session.applying import AppliedDraft
@@ -175,7 +175,7 @@ class SectionFormation:
         if self.plan.shelf is not None:
             # Before the commit: after a crash, they are retired once more.
             await self.plan.shelf.erase(outcome.retired)
-            awaited = [(each, AWAITED) for each in outcome.items if each in self._section]
+            awaited = [(each, NOT_ON_SHELF_YET) for each in outcome.items if each in self._section]
         since = self._mark(mark)
         self._section.form(
             Form(self.name, mark, since, until, outcome.items, outcome.refused, awaited)

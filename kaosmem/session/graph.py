@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kaosmem.arguments import check_count, check_several
+from kaosmem.arguments import check_collection, check_count
 from kaosmem.entities import (
     Entity,
-    Part,
+    GraphPart,
     Relationship,
     SubGraph,
     entity_item_id,
-    part_of,
+    graph_part_of,
     relationship_item_id,
     safe_line,
 )
@@ -60,10 +60,10 @@ class Graph:
         self._session = session
         self._make = session.factory.make
 
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self) -> Iterator[GraphPart]:
         """Yield the entities and relationships in stored order."""
         for item in self._section:
-            part = part_of(item.metadata)
+            part = graph_part_of(item.metadata)
             if part is not None:
                 yield part
 
@@ -75,7 +75,7 @@ class Graph:
         item_id = entity_item_id(entity_id)
         if item_id not in self._section:
             return None
-        part = part_of(self._section.peek(item_id).metadata)
+        part = graph_part_of(self._section.peek(item_id).metadata)
         if isinstance(part, Entity) and part.id == entity_id:
             return part
         return None
@@ -165,12 +165,12 @@ class Graph:
         """
         section = self._session.writable(self._section.spec.name)
         doomed: dict[str, Item] = {}
-        for entity_id in check_several(entities, "entities"):
+        for entity_id in check_collection(entities, "entities"):
             found = [*self._around(entity_id, 0)[0], *self._around(entity_id, 1)[1]]
             if not found:
                 raise _unknown_entity(entity_id)
             doomed |= {item.id: item for item in found}
-        for relationship_id in check_several(relationships, "relationships"):
+        for relationship_id in check_collection(relationships, "relationships"):
             item_id = relationship_item_id(relationship_id)
             if item_id not in section:
                 raise NotFoundError(
@@ -184,7 +184,7 @@ class Graph:
     def _put(
         self,
         section: Section,
-        part: Part,
+        part: GraphPart,
         given: Mapping[str, Any],
     ) -> Item:
         """Add or replace the item of an entity or relationship, unless it is there as it is."""

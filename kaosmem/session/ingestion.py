@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kaosmem.errors import MissingFileError, SectionFullError
 from kaosmem.ingest.files import Skipped, SourceFile
 from kaosmem.ingest.listing import (
-    Choice,
+    FileSelection,
     corpus_label,
     deleted_file,
     distinct_prefix,
@@ -21,7 +21,7 @@ from kaosmem.ingest.listing import (
     nothing_to_ingest,
     places_of,
 )
-from kaosmem.ingest.passages import IngestReport, Passage, Reading, changes, read_passages
+from kaosmem.ingest.passages import FileReading, IngestReport, Passage, file_changes, read_passages
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
 from kaosmem.types import JSONDict
@@ -100,7 +100,7 @@ class Ingestion:
     async def run(
         self,
         path_or_fs: str | os.PathLike[str] | AbstractFileSystem,
-        choice: Choice,
+        choice: FileSelection,
         *,
         progress: Progress | None = None,
     ) -> IngestReport:
@@ -220,7 +220,7 @@ class Ingestion:
     ) -> _ToRead:
         """Return the new and changed files of a place, and archive vanished ones."""
         stamps = {path: items[0].metadata["file"] for path, items in place.held.items()}
-        todo = changes(files, stamps, skipped)
+        todo = file_changes(files, stamps, skipped)
         for path in todo.vanished:
             self._vanished.append(place.prefix + path)
             await self._archive(place.held[path])
@@ -249,7 +249,7 @@ class Ingestion:
             else:
                 self._unchanged.append(source)
 
-    async def _take(self, place: _Place, reading: Reading, held: Iterable[Item]) -> bool:
+    async def _take(self, place: _Place, reading: FileReading, held: Iterable[Item]) -> bool:
         """Bring the items of one file up to date, and return whether any differs from before.
 
         The first item is the last to get the file's new stamp: after a crash, the next run reads

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 from kaosmem.arguments import (
     Clock,
+    check_collection,
     check_flag,
     check_metadata,
-    check_several,
     check_text,
     check_ttl,
     is_integer,
@@ -104,7 +104,7 @@ class ItemFactory:
             created_at=created_at,
             priority=priority,
             pinned=pinned,
-            tags=tuple(check_text(tag, "a tag") for tag in check_several(tags, "tags")),
+            tags=tuple(check_text(tag, "a tag") for tag in check_collection(tags, "tags")),
             metadata=check_metadata(metadata),
             key=_checked_key(key),
             sources=known_sources,
@@ -114,7 +114,7 @@ class ItemFactory:
 
     def _sources(self, given: Iterable[str]) -> tuple[str, ...]:
         """Return the checked ids of sources. Raises NotFoundError if one was forgotten."""
-        sources = tuple(map(check_item_id, check_several(given, "sources")))
+        sources = tuple(map(check_item_id, check_collection(given, "sources")))
         for source in sources:
             if source in self._forgotten and self.section_of(source) is None:
                 raise NotFoundError(

@@ -18,12 +18,12 @@ from functools import partial
 from itertools import count
 from typing import Any, NoReturn
 
-from kaosmem.arguments import Clock, check_instance, check_several, check_text, utc_now
+from kaosmem.arguments import Clock, check_collection, check_instance, check_text, utc_now
 from kaosmem.assembly.allocation import check_required
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.offers import ContextCall, Overflow
 from kaosmem.assembly.why import Why
-from kaosmem.display import fitted, listed
+from kaosmem.display import comma_list, truncated
 from kaosmem.errors import (
     ConcurrentUseError,
     ConflictError,
@@ -37,7 +37,7 @@ from kaosmem.formation.changes import AppliedChange, Former
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formats import Format, messages_apart, parse_message
 from kaosmem.formats.streams import INTERRUPTED, Stream, new_stream
-from kaosmem.ingest.listing import Choice
+from kaosmem.ingest.listing import FileSelection
 from kaosmem.ingest.passages import IngestReport
 from kaosmem.ingest.patterns import check_patterns
 from kaosmem.names import check_name
@@ -63,7 +63,7 @@ from kaosmem.session.opening import SHARED_SESSIONS, Opening, Unopened
 from kaosmem.session.options import DEFAULT_OPTIONS, SessionOptions
 from kaosmem.session.proposals import Proposals
 from kaosmem.session.saving.hydration import Hydrated
-from kaosmem.session.saving.turns import TURNS_OF_PLACES, Turns
+from kaosmem.session.saving.turns import TURNS_OF_PLACES, TurnQueue
 from kaosmem.session.tracing import why
 from kaosmem.session.what_if import WhatIf, what_if
 from kaosmem.session.windows import Window
@@ -102,15 +102,15 @@ class SessionMemory:
 
     def __init__(self, session: OpenSession) -> None:
         self._session = session
-        self._turns = Turns()
+        self._turns = TurnQueue()
         self._formations = Formations(session)
 
     def __repr__(self) -> str:
         session = self._session
         access = ", read-only" if session.read_only else ""
-        session_id = fitted(session.session_id, 60, tail=20)
+        session_id = truncated(session.session_id, 60, tail=20)
         held = [f"{each.spec.name} {len(each):,}" for each in self if len(each)]
-        sections = listed(held, 6) or "empty"
+        sections = comma_list(held, 6) or "empty"
         return f"<SessionMemory {session_id!r}{access}: {session.used:,} tokens; {sections}>"
 
     def _repr_html_(self) -> str:
@@ -461,7 +461,7 @@ class SessionMemory:
         contents: Iterable[str | Iterable[ContentBlock | JSONObject]],
     ) -> list[Item]:
         """Add items in order, as `add` does. If an item is refused, the items before it stay."""
-        return [self.add(section, content) for content in check_several(contents, "contents")]
+        return [self.add(section, content) for content in check_collection(contents, "contents")]
 
     def add_message(
         self,
@@ -596,7 +596,7 @@ class SessionMemory:
         target = self._session.writable(section)
         sync = MessageSync(
             target,
-            messages_apart(list(check_several(messages, "messages")), format),
+            messages_apart(list(check_collection(messages, "messages")), format),
             parse=lambda message: parse_message(message, format),
             fetch=self._session.fetch,
         )
@@ -724,7 +724,7 @@ class SessionMemory:
         """
         target = self._session.writable(section)
         ingestion = Ingestion(self._session, target, add=self.add)
-        choice = Choice(
+        choice = FileSelection(
             check_patterns(include, "include"), check_patterns(exclude, "exclude"), gitignore
         )
         async with self._session.ingesting:
@@ -768,7 +768,7 @@ class SessionMemory:
         'facts'
         """
         attached = AttachedSection(source) if isinstance(source, Section) else source
-        return self._session.roster.attach(attached, name, timeout_s=timeout_s, required=required)
+        return self._session.registry.attach(attached, name, timeout_s=timeout_s, required=required)
 
     def _check_required(self, section: Section, item: Item) -> None:
         """Refuse an item that no context could show though it must be shown."""
@@ -868,7 +868,7 @@ class SessionMemory:
                 system=system,
                 tools=tools,
             )
-            specs = session.roster.shown(sections)
+            specs = session.registry.shown(sections)
             if window is not None:
                 if not isinstance(window, Window):
                     window = Window(window)
@@ -1015,7 +1015,7 @@ class SessionMemory:
         ['The rent is 900 euros.']
         """
         session = self._session
-        return session.roster.search(
+        return session.registry.search(
             query, section, limit, filter=filter, archived=archived, clock=session.clock
         )
 
@@ -1074,7 +1074,7 @@ class SessionMemory:
         """
         session = self._session
         names = session.sections if section is None else [self[section].spec.name]
-        return await session.past.versions(check_text(key, "key"), names)
+        return await session.version_history.versions(check_text(key, "key"), names)
 
     # Formation.
 

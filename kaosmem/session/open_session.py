@@ -16,17 +16,17 @@ from kaosmem.errors import (
 )
 from kaosmem.formation.shelf import FactShelf
 from kaosmem.formats import Format
-from kaosmem.names import check_item_id, choices, shown, shown_name
+from kaosmem.names import check_item_id, name_hint, shown, shown_name
 from kaosmem.persistence.log import SessionLog
 from kaosmem.sections.archive import Archived
 from kaosmem.sections.section import Section
 from kaosmem.session.compaction import SectionCompaction
 from kaosmem.session.item_factory import ItemFactory
 from kaosmem.session.opening import Opening
-from kaosmem.session.roster import Roster
 from kaosmem.session.saving.hydration import Hydrated
-from kaosmem.session.saving.past import Past, version_of
 from kaosmem.session.saving.saver import Saver
+from kaosmem.session.saving.version_history import VersionHistory, version_of
+from kaosmem.session.source_registry import SourceRegistry
 from kaosmem.types.items import Item
 
 _WHERE_IDS_ARE = "; the items of search(), of a section and of a context have ids"
@@ -88,8 +88,8 @@ class OpenSession:
 
     def _set_up(self, hydrated: Hydrated, rng: random.Random) -> None:
         """Make the parts that work on the sections and the log."""
-        self.roster = Roster(self.sections, counter=self.counter)
-        self.past = Past(
+        self.registry = SourceRegistry(self.sections, counter=self.counter)
+        self.version_history = VersionHistory(
             self.sections,
             self.log,
             counter=self.counter,
@@ -99,7 +99,7 @@ class OpenSession:
         saver = Saver(
             self.log,
             hydrated,
-            past=self.past,
+            version_history=self.version_history,
             place=self.opening.place,
             counter=self.counter,
             rehydrate=self.opening.hydrate,
@@ -119,7 +119,7 @@ class OpenSession:
             if strategy is not None and not self.read_only:
                 self.compactions.append(
                     SectionCompaction(
-                        section, strategy, self.past, self.counter, self.factory.free_id
+                        section, strategy, self.version_history, self.counter, self.factory.free_id
                     )
                 )
 
@@ -138,7 +138,7 @@ class OpenSession:
         found = self.sections.get(name) if isinstance(name, str) else None
         if found is None:
             raise NotFoundError(
-                f"no section {shown_name(name)}; {choices(name, self.sections)}; "
+                f"no section {shown_name(name)}; {name_hint(name, self.sections)}; "
                 "to have another, give a SectionSpec for it in sections"
             )
         return found
@@ -207,7 +207,7 @@ class OpenSession:
                 unread.append(section)
         if not unread:
             return
-        error = await self.past.recall(unread)
+        error = await self.version_history.recall(unread)
         if error is not None:
             self._notices.append(f"{_NOT_RECALLED}: {error}")
 
@@ -218,7 +218,7 @@ class OpenSession:
         """
         versions = section.archive.in_memory()
         if section.archive.on_disk:
-            stored = await self.past.by_section()
+            stored = await self.version_history.by_section()
             versions = [*stored.get(section.spec.name, ()), *versions]
         return versions
 
@@ -244,7 +244,7 @@ class OpenSession:
         found += [f"{_NOT_RECALLED}: {error}" for error in self.lost]
         found += [each.notice for each in self.compactions if each.notice]
         found += self.saver.notices
-        for name, number in self.roster.unread.items():
+        for name, number in self.registry.unread.items():
             found.append(
                 f"a search left out {number:,} archived items of section {shown(name)}, which are "
                 "in files; await memory.admin.prepare() before it"
@@ -289,7 +289,7 @@ class OpenSession:
         for item_id in item_ids:
             item = self._at_hand(item_id)
             try:
-                item = item or await self.roster.get(item_id)
+                item = item or await self.registry.get(item_id)
             except SourceError as error:
                 unavailable[item_id] = error
             if item is not None:
@@ -300,7 +300,7 @@ class OpenSession:
             find = self.log.archives.find
             for entry in await asyncio.to_thread(find, "id", missing, newest=True):
                 item = version_of(entry).item
-                found[item.id] = self.roster.counted(item)
+                found[item.id] = self.registry.counted(item)
         for item_id in item_ids:
             if item_id not in found:
                 raise unavailable.get(item_id) or self._not_found(item_id)

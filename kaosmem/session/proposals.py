@@ -10,7 +10,7 @@ from kaosmem.errors import NotFoundError
 from kaosmem.language.duplicates import FORMED, PROPOSAL
 from kaosmem.names import shown
 from kaosmem.sections.section import Section
-from kaosmem.sections.spec import WAITING
+from kaosmem.sections.spec import PROPOSALS_SECTION
 from kaosmem.session.open_session import OpenSession
 from kaosmem.types.items import Item
 from kaosmem.types.outcomes import RUN
@@ -46,7 +46,8 @@ class Proposals:
 
     def __iter__(self) -> Iterator[Item]:
         for section in self._session.sections.values():
-            if section.ledger.marks or section.spec.name == WAITING.name:  # others have none
+            # Other sections have no proposals.
+            if section.ledger.marks or section.spec.name == PROPOSALS_SECTION.name:
                 for item in section:
                     if PROPOSAL in item.metadata and FORMED in item.tags:
                         yield item
@@ -136,8 +137,8 @@ def as_proposal(
     return replace(item, key=None, metadata=metadata)
 
 
-def let_wait(session: OpenSession, item: Item) -> None:
+def add_proposal(session: OpenSession, item: Item) -> None:
     """Put a proposal into the section of those that wait."""
-    spec = replace(WAITING, persistence=session.sections[item.section].spec.persistence)
+    spec = replace(PROPOSALS_SECTION, persistence=session.sections[item.section].spec.persistence)
     waiting = session.sections.setdefault(spec.name, Section(spec))
     waiting.add(replace(item, section=spec.name))

@@ -12,10 +12,10 @@ from typing import Any
 
 from kaosmem.arguments import check_count, is_number
 from kaosmem.errors import ConflictError, InvalidArgumentError, ReadOnlyError
-from kaosmem.names import check_name, choices, shown, shown_number
+from kaosmem.names import check_name, name_hint, shown, shown_number
 from kaosmem.persistence.storage.places import Location, same_place
 from kaosmem.session.memory import SessionMemory
-from kaosmem.session.saving.turns import TURNS_OF_PLACES, OneLoop
+from kaosmem.session.saving.turns import TURNS_OF_PLACES, SingleLoopGuard
 
 _OF_A_TURN = ("read_only", "in_turn")
 """Arguments of `SessionMemory.open` that no caller chooses: a turn writes, and waits for others."""
@@ -91,7 +91,7 @@ class Sessions:
         self._sessions: OrderedDict[tuple[str, str], _Open] = (
             OrderedDict()
         )  # the one used last is the last
-        self._one_loop = OneLoop()
+        self._one_loop = SingleLoopGuard()
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -143,7 +143,7 @@ class Sessions:
                         raise
                     finally:
                         # The next turn attaches its own: it may be in a memory opened anew.
-                        memory._session.roster.detach_all()
+                        memory._session.registry.detach_all()
         finally:
             session.waiting -= 1
             session.idle_since = self._clock()
@@ -222,4 +222,4 @@ def check_names(given: Iterable[str], *takers: Callable[..., object]) -> None:
                 "session by SessionMemory.open"
             )
         if name not in names:
-            raise InvalidArgumentError(f"no argument {shown(name)}; {choices(name, names)}")
+            raise InvalidArgumentError(f"no argument {shown(name)}; {name_hint(name, names)}")

@@ -12,14 +12,14 @@ from pydantic import Field
 from kaosmem.arguments import check_count, check_text
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.shortening import excerpt_of
-from kaosmem.display import fitted
+from kaosmem.display import truncated
 from kaosmem.errors import InvalidArgumentError, KaosmemError, NotFoundError
 from kaosmem.formats.delimiters import escaped_in_piece, name_without, shown_role
 from kaosmem.formats.fields import json_object
 from kaosmem.formats.labels import source_label
 from kaosmem.language.analysis import analyze
 from kaosmem.language.sentences import cut_at_sentence
-from kaosmem.names import choices, shown
+from kaosmem.names import name_hint, shown
 from kaosmem.sections.proposal import Candidate
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONDict, JSONObject
@@ -92,7 +92,7 @@ class MemoryTools:
         """
         try:
             if name not in TOOLS:
-                raise NotFoundError(f"no tool {shown(name)}; {choices(name, TOOLS)}")
+                raise NotFoundError(f"no tool {shown(name)}; {name_hint(name, TOOLS)}")
             method = getattr(self, name)
             result: str = await method(**_checked(method, arguments))
         except KaosmemError as error:
@@ -196,7 +196,7 @@ class MemoryTools:
         return await self._memory.assemble_context(query, budget=budget or self._max_tokens)
 
     def _cut(self, text: str, note: str = _CUT_NOTE) -> str:
-        return cut(text, self._memory.admin.counter, self._max_tokens, note)
+        return cut_to_tokens(text, self._memory.admin.counter, self._max_tokens, note)
 
     def _about(self, item: Item, words: str, limit: int) -> Item:
         """Return an item of more than so many tokens with the lines that have some words."""
@@ -299,7 +299,7 @@ def _schema(name: str, format: str) -> JSONDict:
     )
 
 
-def cut(
+def cut_to_tokens(
     text: str,
     counter: TokenCounter,
     max_tokens: int,
@@ -323,7 +323,7 @@ def check_remembered(item: Item) -> None:
 
 def item_line(item: Item, state: str = "") -> str:
     """Return an item with its id, its origin and its state, in one line."""
-    words = fitted(" ".join(item.text.split()), _MAX_CHARS)
+    words = truncated(" ".join(item.text.split()), _MAX_CHARS)
     return f"{_origin(item, state)} {words}".rstrip()
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kaosmem.assembly.assembled_turn import AssembledTurn
 from kaosmem.assembly.context import Decision, Reason
-from kaosmem.assembly.seen import Seen
 from kaosmem.assembly.why import Why
 from kaosmem.errors import NotFoundError
 from kaosmem.filters import parse_filter
 from kaosmem.language.query import Query
-from kaosmem.session.left_out import EVICTED, LeftOut
 from kaosmem.session.open_session import OpenSession
+from kaosmem.session.unoffered_items import EVICTED, UnofferedItems
 from kaosmem.trace.trace import KEPT_TURNS
 from kaosmem.trace.turn import KnownItems, Turn, number_of
 from kaosmem.types import JSONValue
@@ -31,7 +31,7 @@ def why(
     if words in session.saver.forgotten:
         return Why(None, f"Item {words!r} was erased, so no turn shows it any more.")
     if context is None:
-        return Replay(session).seen(number).why(words)
+        return Replay(session).assembled(number).why(words)
     return context.why(words)
 
 
@@ -58,14 +58,14 @@ class Replay:
         self.turns = turns_of(session)
         self._by_number = {turn.number: turn for turn in self.turns}
         self._session = session
-        self._archived = [*session.past.stored()]
+        self._archived = [*session.version_history.stored()]
         items: list[Item] = []
         for turn in self.turns:
             items += turn.whole_items
         items += [version.item for version in self._archived]
         for section in session.sections.values():
             items += [version.item for version in section.archive.in_memory()]
-        for _, live in session.roster.all_sections():
+        for _, live in session.registry.all_sections():
             items += live
         self.known = KnownItems(items, self._decided)
 
@@ -79,13 +79,13 @@ class Replay:
         given = turn.seen.get("filter")
         wanted = None if given is None else parse_filter(given)
         specs = {}
-        for name, section in session.roster.all_sections():
+        for name, section in session.registry.all_sections():
             if name in turn.seen["names"]:
                 specs[name] = section.spec
-        left_out = LeftOut(
-            session.roster, specs, query, wanted, lambda: turn.at, lambda: self._archived
+        unoffered = UnofferedItems(
+            session.registry, specs, query, wanted, lambda: turn.at, lambda: self._archived
         )
-        decision = left_out.decide(item_id)
+        decision = unoffered.decide(item_id)
         # An item that was evicted since may have been live then.
         is_archived = decision.reason is Reason.ARCHIVED and decision.same_as is None
         is_held = is_archived and (not decision.fault or decision.fault.startswith(EVICTED))
@@ -104,9 +104,9 @@ class Replay:
             )
         return found
 
-    def seen(self, number: int) -> Seen:
+    def assembled(self, number: int) -> AssembledTurn:
         """Return a turn that says why. Raises NotFoundError if it is not kept, or was erased."""
-        return self.turn(number).as_seen(self.known)
+        return self.turn(number).as_assembled(self.known)
 
     def request(self, number: int) -> JSONValue:
         """Return the request of a turn: a text, or messages with their system.

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kaosmem.arguments import check_instance, check_several
+from kaosmem.arguments import check_collection, check_instance
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.difference import Difference, difference
 from kaosmem.assembly.offers import ContextCall, check_budget
-from kaosmem.display import aligned, listed, preview, visible
+from kaosmem.display import aligned, comma_list, preview, visible
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import Filter
 from kaosmem.formats import Format
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.session.context_call import ask
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.roster import Roster
+from kaosmem.session.source_registry import SourceRegistry
 
-OWN = "own"
+OWN_RANKER = "own"
 """The name of the rankers that the session was opened with."""
 
 _COLUMNS = "budget", "ranker", "used", "fill", "items", "difference"
@@ -28,24 +28,26 @@ _NAMED_ITEMS = 3
 
 async def rehearse(
     session: OpenSession,
-    roster: Roster,
+    registry: SourceRegistry,
     call: ContextCall,
 ) -> Context:
     """Return the context of a call, and change nothing: no use is marked, and no turn is kept.
 
     Args:
-        roster: One of `rosters_by_ranker`.
+        registry: One of `registries_by_ranker`.
 
     Raises:
         WindowTooSmallError: If the required items do not fit.
         SourceError: If a required source fails.
     """
-    offers = await ask(call, roster, roster.shown(None), session)
+    offers = await ask(call, registry, registry.shown(None), session)
     context, _ = offers.pack()
     return context
 
 
-async def rosters_by_ranker(session: OpenSession, rankers: Iterable[Ranker]) -> dict[str, Roster]:
+async def registries_by_ranker(
+    session: OpenSession, rankers: Iterable[Ranker]
+) -> dict[str, SourceRegistry]:
     """Return the session with its own rankers, then with each of these, by the name of the ranker.
 
     A ranker ranks the sections without their own, as they are now. A second ranker of the same name
@@ -53,8 +55,8 @@ async def rosters_by_ranker(session: OpenSession, rankers: Iterable[Ranker]) -> 
     """
     session.expire()
     await session.read_back(session.sections)
-    named = {OWN: session.roster}
-    for each in check_several(rankers, "rankers"):
+    named = {OWN_RANKER: session.registry}
+    for each in check_collection(rankers, "rankers"):
         ranker = check_instance(each, Ranker, "ranker")
         name = ranker.name
         if name in named:
@@ -63,14 +65,14 @@ async def rosters_by_ranker(session: OpenSession, rankers: Iterable[Ranker]) -> 
     return named
 
 
-def _ranked_by(session: OpenSession, ranker: Ranker) -> Roster:
+def _ranked_by(session: OpenSession, ranker: Ranker) -> SourceRegistry:
     sections = {}
     for name, section in session.sections.items():
         is_ranked = section.spec.ranker is None and section.spec.placement != "static"
         sections[name] = section.ranked_by(ranker) if is_ranked else section
-    roster = session.roster.over(sections)
-    roster.present = None
-    return roster
+    registry = session.registry.with_sections(sections)
+    registry.present = None
+    return registry
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,17 +99,17 @@ class WhatIf:
 
     contexts: Mapping[tuple[int, str], Context]
 
-    def difference(self, budget: int, ranker: str = OWN) -> Difference | None:
+    def difference(self, budget: int, ranker: str = OWN_RANKER) -> Difference | None:
         """Return the difference from the context that this one is compared with.
 
         The first context is compared with none. Raises KeyError for an unknown budget or ranker.
         """
         after = self.contexts[budget, ranker]
         smaller = [size for size, _ in self.contexts if size < budget]
-        if ranker != OWN:
-            base = self.contexts[budget, OWN]
+        if ranker != OWN_RANKER:
+            base = self.contexts[budget, OWN_RANKER]
         elif smaller:
-            base = self.contexts[max(smaller), OWN]
+            base = self.contexts[max(smaller), OWN_RANKER]
         else:
             return None
         return difference(base.items, after.items)
@@ -122,7 +124,9 @@ class WhatIf:
                 for change, item in found.changes:
                     named.append(f"{change} '{preview(item.text, 28)}'")
             if named:
-                changes.append(f"{visible(ranker)} at {budget:,}: {listed(named, _NAMED_ITEMS)}")
+                changes.append(
+                    f"{visible(ranker)} at {budget:,}: {comma_list(named, _NAMED_ITEMS)}"
+                )
             fill = f"{100 * context.used // max(1, budget)} %"
             sums = f"{context.used:,}", fill, f"{len(context.items):,}"
             rows.append((f"{budget:,}", visible(ranker), *sums, str(found or "")))
@@ -141,13 +145,13 @@ async def what_if(
     filter: Filter | None,
 ) -> WhatIf:
     """Return the contexts under these budgets and rankers, as `SessionMemory.what_if` does."""
-    sizes = sorted({check_budget(each) for each in check_several(budgets, "budgets")})
+    sizes = sorted({check_budget(each) for each in check_collection(budgets, "budgets")})
     if not sizes:
         raise InvalidArgumentError("no budgets; give at least one whole number of tokens")
     contexts = {}
-    rosters = await rosters_by_ranker(session, rankers)
+    registries = await registries_by_ranker(session, rankers)
     for budget in sizes:
         call = ContextCall(query, budget=budget, format=format, filter=filter, overflow="cut")
-        for name, roster in rosters.items():
-            contexts[budget, name] = await rehearse(session, roster, call)
+        for name, registry in registries.items():
+            contexts[budget, name] = await rehearse(session, registry, call)
     return WhatIf(contexts)

@@ -8,12 +8,12 @@ from typing import Any
 
 from kaosmem.arguments import check_count, check_flag, check_text
 from kaosmem.assembly.context import Context
-from kaosmem.assembly.growth import Request
+from kaosmem.assembly.growth import WindowRequest
 from kaosmem.assembly.next_request import is_changed, next_request
 from kaosmem.assembly.offers import Offers
 from kaosmem.assembly.packing import Limits, Packing
 from kaosmem.assembly.windows import (
-    Rebased,
+    RebaseReason,
     WindowState,
     default_block,
     history_limit,
@@ -120,11 +120,11 @@ class Windows:
         for window in reversed(self.held.values()):
             left -= len(window.text or "") + sum(map(len, window.messages))
             if not window.is_stored:
-                window = window.over(Rebased.UNSTORED)
+                window = window.needing_rebase(RebaseReason.UNSTORED)
             elif left < 0:
-                window = window.over(Rebased.FULL)
+                window = window.needing_rebase(RebaseReason.FULL)
             elif is_changed(window, sections, {}):
-                window = window.over(Rebased.CHANGED)
+                window = window.needing_rebase(RebaseReason.CHANGED)
             stored.append(window.to_dict())
         return stored[::-1]
 
@@ -138,7 +138,7 @@ class Windows:
             if not _visible_ids(each).isdisjoint(item_ids):
                 ended.add(name)
         self.held |= {
-            name: WindowState(name, self.held[name].epoch, Rebased.FORGOTTEN) for name in ended
+            name: WindowState(name, self.held[name].epoch, RebaseReason.FORGOTTEN) for name in ended
         }
         return ended
 
@@ -177,7 +177,7 @@ class Windows:
         def made(left: Offers) -> tuple[Context, tuple[JSONDict, Packing]]:
             limits = Limits(history_limit(left.room), block)
             packed = replace(left, proposals=bound).pack(limits)
-            request = Request(
+            request = WindowRequest(
                 left, sections, attached, window.model, window.preserves_thinking, *packed
             )
             turn, context = next_request(before, request, rebase=window.rebase)
@@ -203,7 +203,7 @@ class Windows:
         window = self.held.get(turn["window"])
         if window is not None and not window.is_stored:
             turn = {
-                "ended": Rebased.UNSTORED.value,
+                "ended": RebaseReason.UNSTORED.value,
                 **{name: turn[name] for name in ("window", "epoch", "marks")},
             }
         self.journal.append(turn)
@@ -250,7 +250,7 @@ class Windows:
             epoch = self.held.get(name, WindowState(name)).epoch
             if name in mine:
                 epoch = max(epoch, mine[name]["epoch"])
-            reason = Rebased.FORGOTTEN if name in erased else Rebased.WRITERS
+            reason = RebaseReason.FORGOTTEN if name in erased else RebaseReason.WRITERS
             self._take({"window": name, "epoch": epoch, "ended": reason.value})
 
     def _showing(self, item_ids: Container[str], turns: Sequence[Mapping[str, Any]]) -> set[str]:

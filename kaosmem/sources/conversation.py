@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from kaosmem.arguments import check_instance
 from kaosmem.compaction.fallback import model_failure
-from kaosmem.compaction.protection import GIVING_WAY
+from kaosmem.compaction.protection import YIELDING_REASONS
 from kaosmem.conversation import (
     Condensation,
     Condenser,
@@ -146,8 +146,8 @@ class ConversationSource(StoreSource):
             room: Tokens for the entries that give way.
         """
         reasons = view.reasons
-        gives_way = [place for place in reasons if reasons[place] in GIVING_WAY]
-        required = [place for place in reasons if reasons[place] not in GIVING_WAY]
+        gives_way = [place for place in reasons if reasons[place] in YIELDING_REASONS]
+        required = [place for place in reasons if reasons[place] not in YIELDING_REASONS]
         for place in reversed(gives_way):
             room -= item(place).tokens
             if room < 0:

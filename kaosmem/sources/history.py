@@ -30,7 +30,7 @@ ItemOf = Callable[[str, ChatMessage], Item]
 """Makes the item of a message under an id."""
 
 
-class Mirror:
+class ThreadMirror:
     """The messages of a thread from one position on, as the items of a section.
 
     The ordinal of an item is the position of its message in the thread.
@@ -93,7 +93,7 @@ class Mirror:
         await self.section.index_for(cap)
         found = self.section.proposer.propose(query, cap=cap, wanted=wanted)
         if not recalls:
-            found = replace(found, earlier=(), stock=None)
+            found = replace(found, earlier=(), pool=None)
         shown = found.changed(partial(map, self._shown))
         units = sorted(shown.candidates, key=lambda unit: not unit.must)
         candidates = [unit._replace(rank=rank) for rank, unit in enumerate(units, 1)]
@@ -301,9 +301,9 @@ class HistorySource(StoreSource):
             end = begin
         return None
 
-    def _mirror_from(self, begin: int, *, recalls: bool = False) -> Mirror:
+    def _mirror_from(self, begin: int, *, recalls: bool = False) -> ThreadMirror:
         spec = self.spec if recalls else replace(self.spec, recall=0.0)
-        return Mirror(begin, spec, self._message_item)
+        return ThreadMirror(begin, spec, self._message_item)
 
     async def _page(self, begin: int, size: int = _PAGE) -> list[ChatMessage]:
         return await self._provider.get_messages(

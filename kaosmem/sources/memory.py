@@ -95,29 +95,35 @@ class FactSource(StoreSource):
         """Return the facts that match the query; none without a query."""
         if not query.text.strip() or not cap:
             return Proposal(())
-        past = _Past(self._versions, query)
+        fact_versions = _FactVersions(self._versions, query)
 
         async def search(limit: int) -> tuple[list[Scored], bool]:
-            return await self._search(query, limit, past)
+            return await self._search(query, limit, fact_versions)
 
         proposal = await searched(search, cap=cap, wanted=wanted)
-        if past.of_key:
-            proposal = _narrowed(past.with_versions(proposal, self.spec), wanted)
+        if fact_versions.of_key:
+            proposal = _narrowed(fact_versions.with_versions(proposal, self.spec), wanted)
         return corrected(proposal, self.spec)
 
-    async def _search(self, query: Query, limit: int, past: _Past) -> tuple[list[Scored], bool]:
+    async def _search(
+        self, query: Query, limit: int, fact_versions: _FactVersions
+    ) -> tuple[list[Scored], bool]:
         """Return the facts among `limit` found ones, and whether the store may find more."""
         is_now = query.past is None and query.as_of is None and query.known_at is None
         if not is_now:
             found = await self._found(query, limit, superseded=True)
-            return await past.shown(found), len(found) == limit
+            return await fact_versions.shown(found), len(found) == limit
         found, every = await asyncio.gather(
             self._found(query, limit, superseded=False), self._found(query, limit, superseded=True)
         )
-        await past.learn([each for each in found if query.begins_later(stated_from(each.metadata))])
+        await fact_versions.load_versions(
+            [each for each in found if query.begins_later(stated_from(each.metadata))]
+        )
         scored: list[Scored] = [(self._fact(memory), memory.score) for memory in found]
         known = {memory.key for memory in found}
-        scored += await past.told_anew([each for each in every if each.key not in known])
+        scored += await fact_versions.current_versions(
+            [each for each in every if each.key not in known]
+        )
         return sorted(scored, key=lambda each: -(each[1] or 0.0)), len(found) == limit
 
     async def _found(
@@ -240,7 +246,7 @@ class StateSource(StoreSource):
         return self._item(key, f"{key}: {text}", metadata={"key": key})
 
 
-class _Past:
+class _FactVersions:
     """The versions of found facts, as they were at the times of a query.
 
     Attributes:
@@ -256,7 +262,7 @@ class _Past:
 
     async def shown(self, found: Sequence[StoredFact]) -> list[Scored]:
         """Return of each found fact the newest version, and the best other one."""
-        await self.learn(found)
+        await self.load_versions(found)
         items: dict[tuple[str, bool], Scored] = {}
         for memory in found:
             item = self._items.get(memory.id)
@@ -265,12 +271,12 @@ class _Past:
                 items.setdefault((memory.key, is_newest), (item, memory.score))
         return [*items.values()]
 
-    async def told_anew(self, replaced: Sequence[StoredFact]) -> list[Scored]:
+    async def current_versions(self, replaced: Sequence[StoredFact]) -> list[Scored]:
         """Return the current version of each fact of which a replaced version was found.
 
         "I moved to Rome" has no word of "Where does she live?". "I live in Oslo", before it, has.
         """
-        await self.learn(replaced)
+        await self.load_versions(replaced)
         items: dict[str, Scored] = {}
         for memory in replaced:
             newest = self.of_key[memory.key][-1:]
@@ -278,18 +284,18 @@ class _Past:
                 items.setdefault(memory.key, (newest[0].item, memory.score))
         return [*items.values()]
 
-    async def learn(self, found: Sequence[StoredFact]) -> None:
+    async def load_versions(self, found: Sequence[StoredFact]) -> None:
         """Load the versions of some facts."""
         new = [*{memory.key: None for memory in found if memory.key not in self.of_key}]
         for start in range(0, len(new), _AT_ONCE):
             some = new[start : start + _AT_ONCE]
             loaded = await asyncio.gather(*map(self._load, some))
             for key, versions in zip(some, loaded, strict=True):
-                self.of_key[key] = self._at(versions)
+                self.of_key[key] = self._versions_then(versions)
                 for each in self.of_key[key]:
                     self._items[each.item.id.partition("/")[2]] = each.item
 
-    def _at(self, versions: list[Version[Item]]) -> list[Version[Item]]:
+    def _versions_then(self, versions: list[Version[Item]]) -> list[Version[Item]]:
         """Return the versions that were known then, or of these the one that held then."""
         as_of = self._query.as_of
         known_at = self._query.known_at

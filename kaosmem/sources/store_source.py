@@ -14,7 +14,7 @@ from kaosmem.compaction.outline import MessageSizes
 from kaosmem.compaction.shortening import with_shorter_results
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.filters import MetadataFilter
-from kaosmem.language.duplicates import Shown, part_of_room
+from kaosmem.language.duplicates import DuplicateFinder, part_of_room
 from kaosmem.language.query import Query
 from kaosmem.names import check_id
 from kaosmem.retrieval.ranker import Ranker, ranking_of
@@ -159,13 +159,13 @@ def proposed(
         wanted = wanted.narrowed(lambda: [item.metadata for item, _ in listed])
     kept = []
     left = 2 * cap
-    told = Shown()
+    shown_before = DuplicateFinder()
     passed = passing(listed, wanted)
     for item, score in passed:
         if left <= 0:
             break
         kept.append((item, score))
-        left -= part_of_room(item.tokens, item, cap, told)
+        left -= part_of_room(item.tokens, item, cap, shown_before)
     if kept or wanted is None or not listed:
         return replace(Proposal.of(kept), offers_all=len(kept) == len(passed))
     return Proposal((), unanswered=unanswered([item for item, _ in listed], wanted))
@@ -222,10 +222,10 @@ async def searched(
         # A known item keeps its cost and its place where the store has changed meanwhile.
         known |= {each[0].id: each for each in found if each[0].id not in known}
         kept = passing(known.values(), wanted)
-        told = Shown()
+        shown_before = DuplicateFinder()
         weight = 0
         for item, _ in kept:
-            weight += part_of_room(item.tokens, item, cap, told)
+            weight += part_of_room(item.tokens, item, cap, shown_before)
         if not may_be_more or limit == MAX_SEARCHED or weight >= 2 * cap:
             proposal = proposed(known.values(), cap=cap, wanted=wanted)
             return replace(proposal, has_no_match=not known)

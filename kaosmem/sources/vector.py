@@ -21,7 +21,7 @@ from kaosmem.types.items import Item
 
 VECTORS = SectionSpec("vectors", None, 50, 0.2, eviction="none", header="documents found")
 
-_ASKED_FOR_FIELDS = 64
+_DOCUMENTS_SEARCHED_FOR_FIELDS = 64
 """If a filter lets nothing through, it is compared with the metadata of so many documents."""
 
 
@@ -83,7 +83,7 @@ class VectorSource(StoreSource):
         found = [unit.items[0] for unit in proposal.candidates]
         if not found or wanted.narrowed(lambda: [item.metadata for item in found]).passes_nothing:
             nearest = await self._store.search(
-                embedding, collection=self._collection, limit=_ASKED_FOR_FIELDS
+                embedding, collection=self._collection, limit=_DOCUMENTS_SEARCHED_FOR_FIELDS
             )
             found += map(self._document, nearest)
             narrowed = wanted.narrowed(lambda: [item.metadata for item in found])

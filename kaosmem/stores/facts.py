@@ -19,7 +19,7 @@ from kaosmem.types.versions import Version
 
 T = TypeVar("T")
 
-Shelf: TypeAlias = tuple[str, str]
+FactScope: TypeAlias = tuple[str, str]
 """An agent id and a namespace."""
 
 
@@ -206,11 +206,11 @@ class LongTermMemory(ABC):
                 in ISO 8601; a time without a zone is in UTC. The default is now, or the latest
                 begin of a version if a clock was ahead.
         """
-        shelf = _shelf_key(agent_id, namespace)
+        scope = _fact_scope(agent_id, namespace)
         named = None
         if key is not None:
             named = check_id(key, "key")
-        return await self._save(shelf, _new_fact(content, ttl, named, metadata), None)
+        return await self._save(scope, _new_fact(content, ttl, named, metadata), None)
 
     async def update(
         self,
@@ -228,9 +228,9 @@ class LongTermMemory(ABC):
         carried over. Raises NotFoundError for an id that the namespace does not have, and as
         `save`.
         """
-        shelf = _shelf_key(agent_id, namespace)
+        scope = _fact_scope(agent_id, namespace)
         version = check_id(memory_id, "memory id")
-        return await self._save(shelf, _new_fact(content, ttl, None, metadata), version)
+        return await self._save(scope, _new_fact(content, ttl, None, metadata), version)
 
     async def search(
         self,
@@ -248,9 +248,9 @@ class LongTermMemory(ABC):
         Args:
             superseded: Whether superseded versions are searched, too.
         """
-        shelf = _shelf_key(agent_id, namespace)
+        scope = _fact_scope(agent_id, namespace)
         asked = check_text(query, "query")
-        return await self._search(shelf, asked, check_count(limit, "limit"), superseded=superseded)
+        return await self._search(scope, asked, check_count(limit, "limit"), superseded=superseded)
 
     async def versions(
         self,
@@ -267,9 +267,9 @@ class LongTermMemory(ABC):
         Args:
             key: The fact's key. A fact without a key has the id of its first version as key.
         """
-        shelf = _shelf_key(agent_id, namespace)
+        scope = _fact_scope(agent_id, namespace)
         check_id(key, "key")
-        found = await self._read(shelf, lambda rows: rows.versions(key))
+        found = await self._read(scope, lambda rows: rows.versions(key))
         return [
             Version(each.fact(), each.valid_from, each.valid_until, each.known_from)
             for each in found
@@ -285,9 +285,9 @@ class LongTermMemory(ABC):
 
         Return None if the namespace has no fact with this id.
         """
-        shelf = _shelf_key(agent_id, namespace)
+        scope = _fact_scope(agent_id, namespace)
         check_id(memory_id, "memory id")
-        found = await self._read(shelf, lambda rows: rows.get(memory_id))
+        found = await self._read(scope, lambda rows: rows.get(memory_id))
         if found is None:
             return None
         return found.fact()
@@ -299,16 +299,16 @@ class LongTermMemory(ABC):
         namespace: str = "default",
     ) -> None:
         """Delete a version of a fact, if it exists. Its other versions stay as they are."""
-        shelf = _shelf_key(agent_id, namespace)
+        scope = _fact_scope(agent_id, namespace)
         check_id(memory_id, "memory id")
-        await self._write(shelf, lambda rows: rows.delete(memory_id))
+        await self._write(scope, lambda rows: rows.delete(memory_id))
 
     async def clear(self, agent_id: str, namespace: str = "default") -> None:
         """Delete all facts of an agent in a namespace."""
-        await self._write(_shelf_key(agent_id, namespace), lambda rows: rows.delete(None))
+        await self._write(_fact_scope(agent_id, namespace), lambda rows: rows.delete(None))
 
     @abstractmethod
-    async def list_namespaces(self) -> list[Shelf]:
+    async def list_namespaces(self) -> list[FactScope]:
         """Return each pair of an agent id and a namespace that has facts, sorted.
 
         Expired facts do not count.
@@ -320,7 +320,7 @@ class LongTermMemory(ABC):
 
     async def _save(
         self,
-        shelf: Shelf,
+        scope: FactScope,
         new: NewFact,
         of: str | None,
     ) -> str:
@@ -328,7 +328,7 @@ class LongTermMemory(ABC):
 
         Args:
             of: A version of the fact, whose key the new one gets. Raises NotFoundError if the
-                shelf does not have it.
+                scope does not have it.
         """
         memory_id = self._new_id()
 
@@ -339,7 +339,7 @@ class LongTermMemory(ABC):
                 known = rows.get(of)
                 if known is None:
                     raise NotFoundError(
-                        f"namespace {shown(shelf[1])} has no fact {shown(of)}; it may have "
+                        f"namespace {shown(scope[1])} has no fact {shown(of)}; it may have "
                         "expired; save it anew"
                     )
                 given = new._replace(key=known.key)
@@ -349,12 +349,12 @@ class LongTermMemory(ABC):
             row = given.saved(memory_id, saved_at, later)
             rows.add(row, ended_by(row, later))
 
-        await self._write(shelf, save)
+        await self._write(scope, save)
         return memory_id
 
     async def _search(
         self,
-        shelf: Shelf,
+        scope: FactScope,
         query: str,
         limit: int,
         *,
@@ -362,7 +362,7 @@ class LongTermMemory(ABC):
     ) -> list[StoredFact]:
         """Return at most `limit` facts for a query, best first, the newest of equal ones first."""
         found = await self._read(
-            shelf, lambda rows: rows.search(query, limit, superseded=superseded)
+            scope, lambda rows: rows.search(query, limit, superseded=superseded)
         )
         return [row.fact(score) for row, score in found]
 
@@ -371,14 +371,14 @@ class LongTermMemory(ABC):
         return secrets.token_hex(16)
 
     @abstractmethod
-    async def _read(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:
-        """Return the result of `work`, which reads a shelf."""
+    async def _read(self, scope: FactScope, work: Callable[[FactRows], T]) -> T:
+        """Return the result of `work`, which reads the facts of a scope."""
 
     @abstractmethod
-    async def _write(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:
-        """Return the result of `work`, which reads and then changes a shelf, in one step.
+    async def _write(self, scope: FactScope, work: Callable[[FactRows], T]) -> T:
+        """Return the result of `work`, which reads and changes the facts of a scope, in one step.
 
-        The store may call `work` again, and changes the shelf once. If `work` raises, nothing
+        The store may call `work` again, and changes the facts once. If `work` raises, nothing
         changes.
         """
 
@@ -403,6 +403,6 @@ def _new_fact(
     return NewFact(text, ttl, key, checked)
 
 
-def _shelf_key(agent_id: str, namespace: str) -> Shelf:
+def _fact_scope(agent_id: str, namespace: str) -> FactScope:
     """Return checked ids of a shelf. Raises InvalidNameError."""
     return check_id(agent_id, "agent id"), check_id(namespace, "namespace")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TypeVar
 
-from kaosmem.arguments import check_count, check_several
+from kaosmem.arguments import check_collection, check_count
 from kaosmem.entities import Entity, Relationship, SubGraph, check_relationship_id
 from kaosmem.names import check_id
 from kaosmem.types import JSONObject
@@ -33,7 +33,7 @@ class GraphStore(ABC):
         Entities and relationships may be mappings of their fields. Raises InvalidNameError and
         InvalidArgumentError.
         """
-        added = {each.id: each for each in map(Entity.of, check_several(entities, "entities"))}
+        added = {each.id: each for each in map(Entity.of, check_collection(entities, "entities"))}
         await self._add_entities(list(added.values()))
 
     async def add_relationships(self, relationships: Iterable[Relationship | JSONObject]) -> None:
@@ -44,7 +44,7 @@ class GraphStore(ABC):
         Of several with one id the last counts. A missing end becomes an entity with only an id.
         Raises as `add_entities`.
         """
-        given = map(Relationship.of, check_several(relationships, "relationships"))
+        given = map(Relationship.of, check_collection(relationships, "relationships"))
         added = {each.id: each for each in given}
         await self._add_relationships(list(added.values()))
 
@@ -70,7 +70,7 @@ class GraphStore(ABC):
         check_count(depth, "depth", least=1)
         if relationship_types is None:
             return await self._around(entity_id, depth, None)
-        given = check_several(relationship_types, "relationship_types")
+        given = check_collection(relationship_types, "relationship_types")
         types = frozenset(check_id(each, "relationship type") for each in given)
         return await self._around(entity_id, depth, types)
 
@@ -100,7 +100,7 @@ class GraphStore(ABC):
 
         Raises InvalidNameError for an id, InvalidArgumentError for ids given as one str.
         """
-        wanted = {check_id(each, "entity id") for each in check_several(ids, "ids")}
+        wanted = {check_id(each, "entity id") for each in check_collection(ids, "ids")}
         if wanted:
             return await self._read_entities(sorted(wanted))
         return []

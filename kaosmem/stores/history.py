@@ -11,8 +11,8 @@ from kaosmem.arguments import (
     STRICT_JSON,
     Clock,
     check_clock,
+    check_collection,
     check_count,
-    check_several,
     check_text,
     json_text,
 )
@@ -84,7 +84,7 @@ class HistoryProvider(ABC):
         thread = _thread_key(agent_id, session_id)
         if run_id != "":
             check_id(run_id, "run id")
-        new = list(map(check_message, check_several(messages, "messages")))
+        new = list(map(check_message, check_collection(messages, "messages")))
         if not new:
             return
         now = self._clock()

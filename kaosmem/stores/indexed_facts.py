@@ -13,7 +13,7 @@ from kaosmem.arguments import Clock
 from kaosmem.retrieval.ranker import Ranker, ranking_of
 from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.stores.expiry import Expiries
-from kaosmem.stores.facts import FactRow, FactRows, LongTermMemory, NewFact, Shelf, by_begin
+from kaosmem.stores.facts import FactRow, FactRows, FactScope, LongTermMemory, NewFact, by_begin
 from kaosmem.types.items import Item
 
 T = TypeVar("T")
@@ -46,53 +46,53 @@ class InMemoryLongTermMemory(LongTermMemory):
         super().__init__(clock=clock)
         self._ranker = ranker or BM25Ranker()
         self._rng: random.Random = rng or random.SystemRandom()
-        self._shelves: dict[Shelf, IndexedFacts] = {}
-        self._expiries: Expiries[tuple[Shelf, str]] = Expiries(clock)
+        self._facts: dict[FactScope, IndexedFacts] = {}
+        self._expiries: Expiries[tuple[FactScope, str]] = Expiries(clock)
 
-    async def list_namespaces(self) -> list[Shelf]:
+    async def list_namespaces(self) -> list[FactScope]:
         self._drop_expired()
-        return sorted(self._shelves)
+        return sorted(self._facts)
 
     async def delete_all(self) -> None:
-        self._shelves.clear()
+        self._facts.clear()
 
     def _new_id(self) -> str:
         return f"{self._rng.getrandbits(128):032x}"
 
     async def _save(
         self,
-        shelf: Shelf,
+        scope: FactScope,
         new: NewFact,
         of: str | None,
     ) -> str:
-        memory_id = await super()._save(shelf, new, of)
-        self._expiries.set((shelf, memory_id), self._shelves[shelf].rows[memory_id].expiry)
+        memory_id = await super()._save(scope, new, of)
+        self._expiries.set((scope, memory_id), self._facts[scope].rows[memory_id].expiry)
         return memory_id
 
-    async def _read(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:
+    async def _read(self, scope: FactScope, work: Callable[[FactRows], T]) -> T:
         self._drop_expired()
-        return work(self._shelves.get(shelf) or IndexedFacts(self._ranker))
+        return work(self._facts.get(scope) or IndexedFacts(self._ranker))
 
-    async def _write(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:
+    async def _write(self, scope: FactScope, work: Callable[[FactRows], T]) -> T:
         self._drop_expired()
-        facts = self._shelves.get(shelf) or IndexedFacts(self._ranker)
+        facts = self._facts.get(scope) or IndexedFacts(self._ranker)
         done = work(facts)
-        self._keep(shelf, facts)
+        self._keep(scope, facts)
         return done
 
     def _drop_expired(self) -> None:
-        for shelf, memory_id in self._expiries.pop_due():
-            facts = self._shelves.get(shelf)
+        for scope, memory_id in self._expiries.pop_due():
+            facts = self._facts.get(scope)
             if facts is not None:
                 facts.delete(memory_id)
-                self._keep(shelf, facts)
+                self._keep(scope, facts)
 
-    def _keep(self, shelf: Shelf, facts: IndexedFacts) -> None:
-        """Keep a shelf while it has facts."""
+    def _keep(self, scope: FactScope, facts: IndexedFacts) -> None:
+        """Keep a scope while it has facts."""
         if facts.rows:
-            self._shelves[shelf] = facts
+            self._facts[scope] = facts
         else:
-            self._shelves.pop(shelf, None)
+            self._facts.pop(scope, None)
 
 
 class IndexedFacts:

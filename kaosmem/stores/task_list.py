@@ -9,7 +9,7 @@ from enum import StrEnum
 from kaosmem.arguments import check_count, check_text
 from kaosmem.display import visible
 from kaosmem.errors import DuplicateError, InvalidArgumentError, NotFoundError
-from kaosmem.names import check_id, choices, shown, shown_name
+from kaosmem.names import check_id, name_hint, shown, shown_name
 
 DEFAULT_MAX_RETRIES = 3
 
@@ -198,7 +198,7 @@ def check_status(given: object) -> TaskStatus:
         return TaskStatus(given)  # type: ignore[arg-type]
     except ValueError:
         raise InvalidArgumentError(
-            f"no status {shown_name(given)}; {choices(given, TaskStatus)}"
+            f"no status {shown_name(given)}; {name_hint(given, TaskStatus)}"
         ) from None
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, TypeAlias
 
-from kaosmem.arguments import check_count, check_metadata, check_several
+from kaosmem.arguments import check_collection, check_count, check_metadata
 from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import Filter, MetadataFilter, parse_filter
@@ -375,7 +375,7 @@ class InMemoryVectorStore(VectorStore):
 
 def _listed(documents: Iterable[VectorDocument]) -> list[VectorDocument]:
     """Return documents as a list. Raises InvalidArgumentError."""
-    listed = list(check_several(documents, "documents"))
+    listed = list(check_collection(documents, "documents"))
     for each in listed:
         if not isinstance(each, VectorDocument):
             raise InvalidArgumentError(

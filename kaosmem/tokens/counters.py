@@ -169,10 +169,10 @@ class TiktokenCounter:
             # On such a run the pattern overflows the stack of tiktoken's own engine. The one of
             # the package regex cuts the text at the same places.
             return len(encoding._encode_only_native_bpe(text))
-        return sum(len(encoding.encode_ordinary(part)) for part in parts(text))
+        return sum(len(encoding.encode_ordinary(part)) for part in additive_parts(text))
 
 
-def parts(text: str) -> Iterator[str]:
+def additive_parts(text: str) -> Iterator[str]:
     """Yield parts of a long text whose counts add up.
 
     All its tokens at once would take 20 times its size.
@@ -228,7 +228,7 @@ class ToktokCounter:
         if len(text) <= _PART_CHARS:
             tokens: int = self._truncate(text, _ALL, self.name)[1]
             return tokens
-        return sum(self._truncate(part, _ALL, self.name)[1] for part in parts(text))
+        return sum(self._truncate(part, _ALL, self.name)[1] for part in additive_parts(text))
 
 
 @cache

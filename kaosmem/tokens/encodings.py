@@ -12,7 +12,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError
-from kaosmem.names import choices, shown
+from kaosmem.names import name_hint, shown
 
 if TYPE_CHECKING:
     import tiktoken
@@ -80,7 +80,7 @@ def check_encoding(name: str) -> None:
     """Raise InvalidArgumentError unless an encoding has this name."""
     if name not in RECIPES:
         raise InvalidArgumentError(
-            f"no encoding {shown(name)}; {choices(name, [*RECIPES, ESTIMATE])}, "
+            f"no encoding {shown(name)}; {name_hint(name, [*RECIPES, ESTIMATE])}, "
             "the name of an OpenAI model, or any callable from str to int"
         )
 

@@ -7,7 +7,7 @@ from binascii import a2b_base64
 from collections.abc import Mapping
 
 from kaosmem.arguments import JSONObject, JSONValue, json_text
-from kaosmem.memos import remembered
+from kaosmem.memos import memoized
 from kaosmem.tokens.counters import TokenCounter, check_tokens
 
 IMAGE_TOKENS = 765
@@ -100,7 +100,7 @@ def _data_tokens(data: str) -> int:
     return sealed_tokens(data)
 
 
-@remembered(32)
+@memoized(32)
 def _pages(data: str) -> int:
     """Return how many pages a PDF in base64 has, or may have."""
     try:

@@ -44,7 +44,7 @@ def _digest(request: JSONValue) -> str:
     return sha256(request_bytes(request)).hexdigest()
 
 
-def split(request: JSONValue, items: Iterable[Item]) -> JSONDict:
+def split_request(request: JSONValue, items: Iterable[Item]) -> JSONDict:
     """Return a request without the texts of items, as a trace keeps it.
 
     Args:
@@ -66,8 +66,8 @@ def split(request: JSONValue, items: Iterable[Item]) -> JSONDict:
     return {"form": form, "parts": parts, "sha256": _digest(request)}
 
 
-def join(stored: Mapping[str, Any], items: Iterable[Item]) -> JSONValue:
-    """Return the request that `split` took apart.
+def join_request(stored: Mapping[str, Any], items: Iterable[Item]) -> JSONValue:
+    """Return the request that `split_request` took apart.
 
     Args:
         items: The items that the request shows.

@@ -103,9 +103,9 @@ class Trace:
         if self.mode is not False:
             number = self.total + 1
             self._kept[number] = Assembly(number, context, clock(), seconds, visible, is_stored)
-            self._let_go()
+            self._drop_old_turns()
 
-    def _let_go(self) -> None:
+    def _drop_old_turns(self) -> None:
         """Let go of old turns that need not be saved any more."""
         newest = self.total - KEPT_TURNS
         if self.mode:
@@ -220,7 +220,7 @@ class Trace:
         """Let go of turns that an archive file has now."""
         numbers = {each.number for each in turns}
         self.held = [each for each in self.held if each.number not in numbers]
-        self._let_go()
+        self._drop_old_turns()
 
 
 def parse_mode(given: object) -> bool | None:

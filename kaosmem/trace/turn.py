@@ -8,12 +8,12 @@ from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from kaosmem.assembly.assembled_turn import AssembledTurn
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport
-from kaosmem.assembly.seen import Seen
-from kaosmem.assembly.why import IN
+from kaosmem.assembly.why import INCLUDED_REASONS
 from kaosmem.errors import CorruptionError, NotFoundError
 from kaosmem.names import shown as shown_name
-from kaosmem.trace.request import join, request_of, split
+from kaosmem.trace.request import join_request, request_of, split_request
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, digest, item_dict, item_of_dict
 
@@ -110,7 +110,7 @@ class Turn:
         """Yield the items that the turn keeps whole, since no section holds them."""
         return map(item_of_dict, self.data["whole_items"])
 
-    def as_seen(self, known: KnownItems) -> Seen:
+    def as_assembled(self, known: KnownItems) -> AssembledTurn:
         """Return the turn as its context was: it answers why, and explains itself.
 
         Raises:
@@ -122,7 +122,7 @@ class Turn:
             )
         seen = self.seen
         sections = self.sums["sections"]
-        return Seen(
+        return AssembledTurn(
             **{name: self.sums[name] for name in _PLAIN},
             query=self.query(known),
             notices=tuple(seen["notices"]),
@@ -148,7 +148,7 @@ class Turn:
             reason = Reason(fields.pop("reason"))
             yield Decision(
                 **fields,
-                included=reason in IN,
+                included=reason in INCLUDED_REASONS,
                 reason=reason,
                 signals={name: value for name, value in zip(names, signals, strict=False) if value},
                 item=known.by_id.get(fields["item_id"]),
@@ -190,7 +190,7 @@ class Turn:
             )
         if "request" not in self.seen:
             raise NotFoundError(f"turn {self.number} is {NOT_REPLAYABLE}")
-        return join(self.seen["request"], self._shown_items(known))
+        return join_request(self.seen["request"], self._shown_items(known))
 
     def without(self, forgotten: Container[str]) -> Turn:
         """Return the turn without erased items: only its sums, if it rests on one of them."""
@@ -260,7 +260,7 @@ class Assembly:
         if context.filter is not None:
             seen["filter"] = json.loads(context.filter.text)
         if self.is_stored:
-            seen["request"] = split(request_of(context.rendered), context.items)
+            seen["request"] = split_request(request_of(context.rendered), context.items)
         else:
             seen["notices"].append(NOT_REPLAYABLE)
         stored = [item_dict(item) for item in whole_items]

@@ -20,7 +20,7 @@ from kaosmem.arguments import (
     json_text,
     text_digest,
 )
-from kaosmem.display import fitted
+from kaosmem.display import truncated
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.names import shown, shown_number
 from kaosmem.types.content import (
@@ -88,7 +88,7 @@ class ChatMessage:
             object.__setattr__(self, "created_at", check_time(self.created_at, "created_at"))
 
     def __repr__(self) -> str:
-        role = fitted(self.role or "no role", 20)
+        role = truncated(self.role or "no role", 20)
         return f"<{type(self).__name__} {role}, {len(self.text):,} characters>"
 
     @property
@@ -231,9 +231,9 @@ class Item:
 
     def __repr__(self) -> str:
         # Without its content: tracebacks and logs are full of reprs.
-        role = fitted(self.role or "no role", 20)
+        role = truncated(self.role or "no role", 20)
         pinned = ", pinned" if self.pinned else ""
-        where = f"{fitted(self.id, 40, tail=24)} in {fitted(self.section, 30, tail=10)}"
+        where = f"{truncated(self.id, 40, tail=24)} in {truncated(self.section, 30, tail=10)}"
         return f"<Item {where}, {role}, {self.tokens:,} tokens{pinned}>"
 
     def _repr_html_(self) -> str:
@@ -547,7 +547,7 @@ def _texts_of(stored: JSONValue) -> tuple[str, ...]:
     return tuple(stored)
 
 
-def check_extent(item: Item) -> None:
+def check_storable(item: Item) -> None:
     """Check that an item can be stored and read back.
 
     Raises:

@@ -13,7 +13,7 @@ from html import escape
 from importlib import resources
 
 from kaosmem.arguments import json_text
-from kaosmem.assembly.why import MEANINGS
+from kaosmem.assembly.why import REASON_MEANINGS
 from kaosmem.formats.labels import source_label
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.tracing import Replay
@@ -46,7 +46,7 @@ def page_data(session: OpenSession, *, is_live: bool = False) -> PageData:
         CorruptionError: If the archive is damaged.
     """
     replay = Replay(session)
-    live = {item.id for _, section in session.roster.all_sections() for item in section}
+    live = {item.id for _, section in session.registry.all_sections() for item in section}
     items = {}
     for (item_id, item_digest), item in replay.known.versions.items():
         is_newest = item is replay.known.by_id[item_id]
@@ -58,8 +58,8 @@ def page_data(session: OpenSession, *, is_live: bool = False) -> PageData:
         lines.append({**told, **turn.sums})
     about = {
         "id": session.session_id,
-        "sections": [name for name, _ in session.roster.all_sections()],
-        "reasons": dict(MEANINGS),
+        "sections": [name for name, _ in session.registry.all_sections()],
+        "reasons": dict(REASON_MEANINGS),
         "live": is_live,
         "turns": lines,
     }

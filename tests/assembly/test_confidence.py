@@ -21,7 +21,7 @@ from kaosmem import (
 )
 from kaosmem.assembly.confidence import BIAS, confidence_of, confidence_weights, terms_of
 from kaosmem.retrieval import GraphRanker, RankBM25Ranker
-from kaosmem.sections.proposal import Proposal, Stock
+from kaosmem.sections.proposal import CandidatePool, Proposal
 from tests.worlds import WORDS, budgets, formats, queries, texts, worlds
 
 QUESTION = "What does the tenant of room 17 pay?"
@@ -158,8 +158,8 @@ def recent(held, count):
 
 
 def confidence_in(items, query, frequencies):
-    stock = Stock(1_000, 10_000, dict(zip(terms_of(query), frequencies, strict=False)))
-    found = confidence_of(query, items, [Proposal((), stock=stock)])
+    pool = CandidatePool(1_000, 10_000, dict(zip(terms_of(query), frequencies, strict=False)))
+    found = confidence_of(query, items, [Proposal((), pool=pool)])
     assert found is not None
     return found
 

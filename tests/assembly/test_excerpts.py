@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kaosmem import Reason, SessionMemory
-from kaosmem.assembly.windows import Visible, stored_items
+from kaosmem.assembly.windows import VisibleItem, stored_items
 
 LOG = "".join(
     f"step {number}: compiled module {number} without a warning\n" for number in range(400)
@@ -158,8 +158,8 @@ async def test_a_window_appends_lines_once_also_if_others_came_between():
     assert "undefined reference to frobnicate" not in blocks[3]
     assert "libfoo from the attic" not in blocks[4]
     excerpts = tuple(str(number) for number in range(2))
-    shown = Visible("messages", "d", None, excerpts)
-    assert Visible.read(*stored_items({built.id: shown})[built.id]) == shown
+    shown = VisibleItem("messages", "d", None, excerpts)
+    assert VisibleItem.read(*stored_items({built.id: shown})[built.id]) == shown
 
 
 def after_a_long_reply():

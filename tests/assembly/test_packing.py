@@ -15,9 +15,9 @@ from kaosmem import (
     ToolResultBlock,
     WindowTooSmallError,
 )
-from kaosmem.assembly.allocation import Line, Run, least_tokens, line_measure
+from kaosmem.assembly.allocation import Line, TokenTally, least_tokens, line_maker
 from kaosmem.assembly.fitting import Share
-from kaosmem.language.duplicates import Shown
+from kaosmem.language.duplicates import DuplicateFinder
 from kaosmem.sections import Candidate
 from kaosmem.tokens import get_counter
 from tests.talk import talk
@@ -45,18 +45,18 @@ HEADER = 4
 @given(st.permutations(range(6)), st.lists(st.sampled_from(["a", "b", ""]), min_size=6, max_size=6))
 def test_a_run_counts_what_it_shows(order, sources):
     """Its tokens are those of its items in their final order, in whichever order they were taken."""
-    run = Run(HEADER, line_of)
+    tally = TokenTally(HEADER, line_of)
     shown = {}
     for number, position in enumerate(order, 1):
         taken = unit(position, source=sources[position])
-        run.take(*run.added([taken]))
+        tally.add(*tally.cost_of([taken]))
         shown[position] = sources[position]
         labelled = [
             at
             for at in shown
             if not shown[at] or at == min(each for each in shown if shown[each] == shown[at])
         ]
-        assert run.used == HEADER + 7 * number + sum(5 + at for at in labelled)
+        assert tally.used == HEADER + 7 * number + sum(5 + at for at in labelled)
 
 
 PARTS = [
@@ -86,30 +86,30 @@ def test_a_unit_takes_no_less_than_it_is_said_to(text, metadata, role, name):
     counter = get_counter(name)
     at = datetime(2024, 1, 1, tzinfo=UTC)
     item = Item("1", "notes", role, text, counter(text), at, metadata=metadata)
-    line = line_measure(SectionSpec("notes").labels, counter)(item, None)
+    line = line_maker(SectionSpec("notes").labels, counter)(item, None)
     least = least_tokens(Candidate((item,), 0, True, False, False, 1, None, item.tokens))
     assert least <= line.tokens
 
 
 def test_a_replaced_version_brings_its_successor():
     """The current version stands after the replaced one, and is taken once."""
-    replaced = unit(0)._replace(needs=(1,), is_replaced=True, standing=(1, 0, 0))
+    replaced = unit(0)._replace(needs=(1,), is_replaced=True, display_order=(1, 0, 0))
     current = unit(1)
-    share = Share(SectionSpec("notes"), (replaced, current), Run(HEADER, line_of), 100)
-    share.take(replaced, 100, Shown(()))
-    share.take(current, 100, Shown(()))
+    share = Share(SectionSpec("notes"), (replaced, current), TokenTally(HEADER, line_of), 100)
+    share.take(replaced, 100, DuplicateFinder(()))
+    share.take(current, 100, DuplicateFinder(()))
     assert share.kept() == [replaced, current]
-    assert share.run.used == HEADER + 12 + 13
+    assert share.tally.used == HEADER + 12 + 13
 
 
 def test_half_of_a_replaced_version_and_its_successor_is_not_taken():
     """If both do not fit together, neither is in."""
-    replaced = unit(0)._replace(needs=(1,), is_replaced=True, standing=(1, 0, 0))
+    replaced = unit(0)._replace(needs=(1,), is_replaced=True, display_order=(1, 0, 0))
     current = unit(1)
-    share = Share(SectionSpec("notes"), (replaced, current), Run(HEADER, line_of), 100)
-    share.take(replaced, HEADER + 12 + 12, Shown(()))
+    share = Share(SectionSpec("notes"), (replaced, current), TokenTally(HEADER, line_of), 100)
+    share.take(replaced, HEADER + 12 + 12, DuplicateFinder(()))
     assert share.kept() == []
-    assert share.run.used == 0
+    assert share.tally.used == 0
 
 
 @pytest.mark.parametrize("format_", FORMATS)

@@ -4,7 +4,7 @@ import pytest
 
 from kaosmem import Reason, SessionMemory, Window
 from kaosmem.assembly.confidence import are_weak
-from kaosmem.sections.proposal import Stock
+from kaosmem.sections.proposal import CandidatePool
 
 SMALL_TALK = (
     "I went to the lake with my sister yesterday, the weather was great and we had a picnic.",
@@ -70,12 +70,12 @@ async def test_what_asks_for_documents_appends_its_block(text):
 def test_weak_matches_have_few_of_the_words_of_a_query():
     """A question may name more beside them. Nothing is weak that words cannot tell."""
     items = [SessionMemory.test_mode().add("documents", "The lease of the garage ends in May.")]
-    counted = Stock(100, 1_000, {"leas": 1, "garag": 1})
+    counted = CandidatePool(100, 1_000, {"leas": 1, "garag": 1})
     statement = "My sister, brother, cousin, niece and nephew rent a garage"
     assert are_weak(f"{statement}.", items, counted)
     assert not are_weak(f"{statement}, why?", items, counted)
     assert not are_weak("Show the lease of my garage.", items, counted)
-    assert not are_weak(f"{statement}.", items, Stock(100, 1_000))
+    assert not are_weak(f"{statement}.", items, CandidatePool(100, 1_000))
     assert not are_weak(f"{statement}.", items, None)
     assert not are_weak("Please go on.", items, counted)
 

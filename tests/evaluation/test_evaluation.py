@@ -24,7 +24,7 @@ from kaosmem.errors import (
 from kaosmem.evaluation import Selection, evaluate, read_corpora
 from kaosmem.evaluation.assemblers import (
     ASSEMBLERS,
-    OF_RANKERS,
+    RANKER_ASSEMBLERS,
     SessionAssembler,
     get_assembler,
 )
@@ -508,7 +508,7 @@ async def test_assemblers_are_compared_by_names_too():
 
 def test_assemblers_have_names():
     """Another name is refused with the names that there are."""
-    names = [*ASSEMBLERS, *OF_RANKERS]
+    names = [*ASSEMBLERS, *RANKER_ASSEMBLERS]
     assert [get_assembler(name, counter="estimate").name for name in names] == names
     assert isinstance(get_assembler("kaosmem-bm25").spec.ranker, BM25Ranker)
     remedy = "'magic'; use one of kaosmem, recency, rank-bm25, kaosmem-linear, kaosmem-bm25"

@@ -15,7 +15,7 @@ from kaosmem.errors import MissingExtraError, MissingFileError
 from kaosmem.ingest.files import Skipped, SourceFile, UnreadableError, decoded_text
 from kaosmem.ingest.kinds import kind_of
 from kaosmem.ingest.listing import find_files
-from kaosmem.ingest.passages import IngestReport, changes, read_passages
+from kaosmem.ingest.passages import IngestReport, file_changes, read_passages
 from kaosmem.names import check_item_id
 
 
@@ -271,7 +271,7 @@ def test_changes_partition_what_is_found_and_known(before, after):
     """Each file is in one group; a file without a stamp is never unchanged."""
     fs = fsspec.filesystem("memory")
     found = [SourceFile(source, source, 1, stamp, fs) for source, stamp in sorted(after.items())]
-    result = changes(found, before)
+    result = file_changes(found, before)
     assert {file.source for file in result.new} == after.keys() - before.keys()
     assert set(result.vanished) == before.keys() - after.keys()
     same = {

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kaosmem import get_counter
 from kaosmem.ingest.office import read_csv
-from kaosmem.ingest.pieces import Syntax, cut
+from kaosmem.ingest.pieces import Syntax, cut_into_pieces
 from kaosmem.ingest.segments import MAX_CHARS
 
 SYNTAXES = list(Syntax)
@@ -65,11 +65,11 @@ texts = st.lists(st.tuples(lines, st.integers(1, 12)), max_size=60).map(
 
 
 def the_pieces(text, syntax):
-    return list(cut(text, syntax))
+    return list(cut_into_pieces(text, syntax))
 
 
 def piece_with(text, syntax, marker):
-    return next(piece for piece in cut(text, syntax) if marker in piece.text)
+    return next(piece for piece in cut_into_pieces(text, syntax) if marker in piece.text)
 
 
 @given(text=texts, syntax=st.sampled_from(SYNTAXES))
@@ -108,7 +108,7 @@ def test_every_line_is_in_exactly_one_piece(text, syntax):
 @given(text=texts, syntax=st.sampled_from(SYNTAXES))
 def test_no_piece_is_larger_than_the_maximum(text, syntax):
     """However the text is made, each piece has 1 to MAX_CHARS characters."""
-    assert all(1 <= len(piece.text) <= MAX_CHARS for piece in cut(text, syntax))
+    assert all(1 <= len(piece.text) <= MAX_CHARS for piece in cut_into_pieces(text, syntax))
 
 
 functions = st.tuples(st.integers(1, 45), st.integers(0, 3), st.booleans(), st.booleans()).map(
@@ -142,7 +142,7 @@ def test_a_method_that_fits_is_not_cut(written):
         for function in written
     ]
     text = "class Machine:\n" + "\n\n".join(methods)
-    texts_ = [piece.text for piece in cut(text, Syntax.CODE)]
+    texts_ = [piece.text for piece in cut_into_pieces(text, Syntax.CODE)]
     for method in methods:
         if len(method) <= MAX_CHARS - len("class Machine:\n"):
             assert any(method in piece for piece in texts_)
@@ -158,7 +158,7 @@ blocks = st.one_of(
 @given(st.lists(blocks, max_size=20))
 def test_a_block_of_markdown_that_fits_is_not_cut(written):
     """A paragraph, a table and a fence with blank lines in it stay whole up to the maximum."""
-    pieces = [piece.text for piece in cut("\n\n".join(written), Syntax.MARKDOWN)]
+    pieces = [piece.text for piece in cut_into_pieces("\n\n".join(written), Syntax.MARKDOWN)]
     assert all(
         any(block.rstrip() in piece for piece in pieces)
         for block in written
@@ -187,7 +187,7 @@ def test_a_heading_stays_with_its_text():
 def test_a_comment_in_a_fence_is_not_a_heading():
     """`# install` in a fence of shell commands leaves the section as it is."""
     text = "# Guide\n\n```sh\n# install\nmake\n```\n" + "\nMore of it. " * 300
-    assert {piece.title for piece in cut(text, Syntax.MARKDOWN)} == {"Guide"}
+    assert {piece.title for piece in cut_into_pieces(text, Syntax.MARKDOWN)} == {"Guide"}
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,9 @@ def test_each_piece_of_a_long_table_has_the_names_of_its_columns(head):
 )
 def test_nothing_else_is_repeated(table):
     """A table in a fence is code, long names would crowd out the rows, and a first row may be a value."""
-    assert "\n".join(piece.text for piece in cut(table, Syntax.MARKDOWN)) == table.rstrip("\n")
+    assert "\n".join(
+        piece.text for piece in cut_into_pieces(table, Syntax.MARKDOWN)
+    ) == table.rstrip("\n")
 
 
 def test_restructured_text_has_levels_in_order_of_their_marks():
@@ -327,7 +329,7 @@ def test_braces_need_no_keyword():
 def test_neighbours_are_joined_up_to_the_target():
     """Two hundred short functions make few pieces, none of them tiny."""
     text = "\n\n".join(f"def short_{number}():\n    return {number}" for number in range(200))
-    sizes = [len(piece.text) for piece in cut(text, Syntax.CODE)]
+    sizes = [len(piece.text) for piece in cut_into_pieces(text, Syntax.CODE)]
     assert 1_000 <= sum(sizes) / len(sizes) <= 1_300
     assert min(sizes) >= 300
 
@@ -370,7 +372,10 @@ def test_one_enormous_line_is_cut_at_sentences():
 )
 def test_a_hostile_text_is_cut_in_linear_time(syntax, line):
     """A megabyte that a pattern could stumble over is cut at once; squared, it would take hours."""
-    assert sum(len(piece.text) for piece in cut(line, syntax)) >= len(line) * 0.9 or "\n" in line
+    assert (
+        sum(len(piece.text) for piece in cut_into_pieces(line, syntax)) >= len(line) * 0.9
+        or "\n" in line
+    )
 
 
 def test_a_passage_of_chinese_costs_about_as_much_as_one_of_english():
@@ -382,7 +387,7 @@ def test_a_passage_of_chinese_costs_about_as_much_as_one_of_english():
         largest = []
         for sentence in (english, chinese):
             text = "".join(whole.format(sentence * 2) for _ in range(60))
-            largest.append(max(count(piece.text) for piece in cut(text, Syntax.TEXT)))
+            largest.append(max(count(piece.text) for piece in cut_into_pieces(text, Syntax.TEXT)))
         assert 0.6 < largest[0] / largest[1] < 1.6
     rows = "".join(f"{number},{chinese}\n" for number in range(90))
     (part,) = read_csv(f"号码,条款\n{rows}".encode())
@@ -404,7 +409,7 @@ SETTINGS = {
 def test_an_entry_of_settings_is_not_cut_after_its_first_line(language):
     """A key of YAML looks like a label of C, and a brace of JSON like that below a definition."""
     entries = SETTINGS[language]
-    pieces = [piece.text for piece in cut("all:\n" + "".join(entries), Syntax.CODE)]
+    pieces = [piece.text for piece in cut_into_pieces("all:\n" + "".join(entries), Syntax.CODE)]
     assert len(pieces) > 2
     for entry in entries:
         assert any(entry.rstrip() in f"    {piece}" for piece in pieces)
@@ -414,7 +419,10 @@ def test_a_label_or_a_brace_stays_with_the_line_before():
     """As below the definition of a function of C, and of a part of a class of C++."""
     method = "    int area(int side)\n    {\n        return side * side;\n    }\n"
     members = "".join(f"{method}  public:\n" for _ in range(60))
-    starts = {piece.text.lstrip()[:7] for piece in cut(f"class A {{\n{members}}}\n", Syntax.CODE)}
+    starts = {
+        piece.text.lstrip()[:7]
+        for piece in cut_into_pieces(f"class A {{\n{members}}}\n", Syntax.CODE)
+    }
     assert starts == {"class A", "int are"}
 
 
@@ -426,7 +434,7 @@ def test_a_passage_of_numbers_costs_about_as_much_as_one_of_words():
     ]
     rows = "".join(f"| {' | '.join(map(str, row))} |\n" for row in cells)
     head = "| region | quarter | amount | date |\n|---|---|---|---|\n"
-    table = [piece.text for piece in cut(head + rows, Syntax.MARKDOWN)]
+    table = [piece.text for piece in cut_into_pieces(head + rows, Syntax.MARKDOWN)]
     values = "".join(f"{','.join(map(str, row))}\n" for row in cells)
     (part,) = read_csv(f"region,quarter,amount,date\n{values}".encode())
     for texts in (table, [piece.text for piece in part.pieces]):
@@ -438,5 +446,5 @@ def test_a_row_of_many_numbers_keeps_the_names_of_its_columns():
     """A row is cut only if it is longer than any passage may be."""
     head = "| a | b |\n|---|---|\n"
     row = f"| {' '.join('12' for _ in range(550))} | x |\n"
-    pieces = [piece.text for piece in cut(head + row * 3, Syntax.MARKDOWN)]
+    pieces = [piece.text for piece in cut_into_pieces(head + row * 3, Syntax.MARKDOWN)]
     assert pieces[-3:] == [f"{head}{row}".rstrip()] * 3

@@ -13,7 +13,7 @@ import pytest
 from kaosmem import ChatMessage
 from kaosmem.compaction import Summarizer
 from kaosmem.compaction.facts import facts_in
-from kaosmem.language.credentials import LEFT_OUT, without_credentials
+from kaosmem.language.credentials import CREDENTIAL_PLACEHOLDER, without_credentials
 from kaosmem.testing import ScriptedLLM
 
 _RANDOM = random.Random(0)
@@ -168,14 +168,14 @@ async def test_no_credential_comes_back_in_a_summary(text, secret):
         for _ in range(2):
             earlier = [await Summarizer(llm).summarize([*earlier, *said])]
             assert secret not in earlier[0].text
-            assert LEFT_OUT in earlier[0].text
+            assert CREDENTIAL_PLACEHOLDER in earlier[0].text
 
 
 def test_a_secret_on_the_line_after_its_name_is_left_out():
     """As in YAML."""
     for text in ("secret:\n  {}\n", "kind: Secret\napi_key: |\n    {}", "token:\n  value: {}"):
         found = without_credentials(text.format("Kq8zz02x7"))
-        assert found == text.format(LEFT_OUT)
+        assert found == text.format(CREDENTIAL_PLACEHOLDER)
 
 
 @pytest.mark.parametrize("text", OTHERS)
@@ -186,7 +186,7 @@ def test_what_is_no_credential_stays(text):
 def test_the_rest_of_an_address_stays_a_fact():
     """Its host is wanted."""
     (fact,) = facts_in("Use postgres://app:S3cr3tPw@db.example.com/shop, please.")
-    assert fact.text == f"postgres://app:{LEFT_OUT}@db.example.com/shop"
+    assert fact.text == f"postgres://app:{CREDENTIAL_PLACEHOLDER}@db.example.com/shop"
     assert [again.text for again in facts_in(fact.shown)] == [fact.text]
 
 

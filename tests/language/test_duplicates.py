@@ -20,7 +20,7 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from kaosmem.language.duplicates import Shown, newest_first, statement
+from kaosmem.language.duplicates import DuplicateFinder, duplicate_key, newest_first
 from kaosmem.language.query import Query
 from kaosmem.sections import Candidate
 from tests.contexts import assembled
@@ -66,9 +66,9 @@ def test_duplicates_are_found_and_nothing_else(pair):
     """An item is a duplicate exactly where the definition says so, and a text with another word never is."""
     one, other = map(text_item, pair)
     same = says_the_same(*pair)
-    assert (statement(one) == statement(other)) == same
-    assert bool(admitted(Shown([one]), other)) == same
-    told = Shown()
+    assert (duplicate_key(one) == duplicate_key(other)) == same
+    assert bool(admitted(DuplicateFinder([one]), other)) == same
+    told = DuplicateFinder()
     assert not told.knows(one)
     assert told.knows(other) == same
 
@@ -134,17 +134,17 @@ def test_only_text_is_compared():
     memory = SessionMemory.test_mode()
     for content in ([ImageBlock("https://x/1.png")], [result]):
         one, other = (memory.add("documents", content) for _ in range(2))
-        assert admitted(Shown([one]), other) == ()
+        assert admitted(DuplicateFinder([one]), other) == ()
     one = memory.add("documents", [TextBlock("the same")])
     other = memory.add("documents", "the same")
-    assert admitted(Shown([other]), one) == (other.id,)
+    assert admitted(DuplicateFinder([other]), one) == (other.id,)
 
 
 def test_what_comes_together_is_left_out_together_or_not_at_all():
     """A call that was made before comes with its new result."""
     memory = SessionMemory.test_mode()
     call, result, news = memory.add_many("documents", ["find(x)", "found nothing", "found it"])
-    shown = Shown([call, result])
+    shown = DuplicateFinder([call, result])
     assert admitted(shown, call, news) == ()
     assert admitted(shown, call, result) == (call.id, result.id)
     assert admitted(shown, news, call) == (news.id, call.id)

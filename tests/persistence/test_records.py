@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem.errors import CorruptionError, UnsupportedVersionError
-from kaosmem.persistence.files.contents import Contents, Table
+from kaosmem.persistence.files.contents import ArchiveTable, ArchiveTableBuilder
 from kaosmem.persistence.files.items import (
     ItemFile,
     decode_items,
@@ -113,9 +113,9 @@ def test_the_lines_of_an_item_are_found(item_ids, draw):
         ("s", {"content": f'"id":"{i}"', "m": {"id": "zz"}, "id": i, "n": n})
         for n, i in enumerate(item_ids)
     ]
-    contents = Contents(None)
+    contents = ArchiveTableBuilder(None)
     stored = [*encode_items(ItemFile(1, header={"id": "zz"}), items, contents=contents)]
-    table = Table(json.loads(stored[-1]))
+    table = ArchiveTable(json.loads(stored[-1]))
     assert [*accumulate(map(len, stored[:-1]), initial=0)] == [*table.starts]
     for item_id in {
         *item_ids,

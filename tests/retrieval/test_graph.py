@@ -20,7 +20,7 @@ from kaosmem import (
     SessionMemory,
     Trust,
 )
-from kaosmem.entities import Entity, Relationship, part_of
+from kaosmem.entities import Entity, Relationship, graph_part_of
 from kaosmem.errors import InvalidNameError, ReadOnlyError
 from kaosmem.formats import count_messages
 from kaosmem.language.query import Query
@@ -159,7 +159,7 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(added=st.lists(entities, max_size=4), related=st.lists(relationships, max_size=6))
     def add(self, added, related):
         items = self.memory.graph.add(added, related)
-        assert [part_of(item.metadata) for item in items] == [*added, *related]
+        assert [graph_part_of(item.metadata) for item in items] == [*added, *related]
         self.model.entities |= {each.id: each for each in added}
         self.model.relationships |= {
             (each.source, each.target, each.type): each for each in related
@@ -171,7 +171,7 @@ class GraphMachine(RuleBasedStateMachine):
             with pytest.raises(NotFoundError):
                 self.memory.graph.remove([entity_id])
             return
-        gone = {part_of(item.metadata) for item in self.memory.graph.remove([entity_id])}
+        gone = {graph_part_of(item.metadata) for item in self.memory.graph.remove([entity_id])}
         own = {key for key in self.model.relationships if entity_id in key[:2]}
         described = (
             {self.model.entities.pop(entity_id)} if entity_id in self.model.entities else set()

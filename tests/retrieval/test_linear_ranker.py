@@ -20,9 +20,9 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval import linear_index
-from kaosmem.retrieval.candidate_signals import BY_HAND
+from kaosmem.retrieval.candidate_signals import HAND_SET_WEIGHTS
 from kaosmem.retrieval.candidate_terms import CandidateTerms, RelevanceFeedback
-from kaosmem.retrieval.columns import Ragged
+from kaosmem.retrieval.columns import RaggedColumn
 from kaosmem.retrieval.embedders import WordVectorEmbedder
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.query_terms import _with_errors
@@ -94,7 +94,7 @@ def test_the_best_are_found_without_scoring_all(seed, sources, limit):
     index = index_of(entries)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(linear_index, "CANDIDATES", 3)
-        patch.setattr(linear_index, "_NEIGHBOURED", 1)
+        patch.setattr(linear_index, "_MATCHES_WITH_NEIGHBOURS", 1)
         found = index.ranking(query, limit)
         expected = index.ranking(query, limit, among=entries)
     assert found == expected
@@ -334,7 +334,7 @@ def test_a_word_that_may_be_right_is_not_replaced(word):
 
 def terms_of(numbers, sizes):
     """Return the terms of texts of some sizes."""
-    sequences = Ragged()
+    sequences = RaggedColumn()
     sequences.extend(numbers.astype(np.uint32), np.array(sizes, np.int64))
     return CandidateTerms(sequences, np.arange(len(sizes)))
 
@@ -411,7 +411,7 @@ async def test_a_decision_names_the_signal_that_carried_an_item_in():
     assert chosen
     assert all(
         each.signals.keys()
-        <= {*default_weights().named_documents, *BY_HAND, "passage", "second_hop"}
+        <= {*default_weights().named_documents, *HAND_SET_WEIGHTS, "passage", "second_hop"}
         for each in chosen
     )
     assert any(each.signals["source"] > 0 for each in chosen)
@@ -573,7 +573,7 @@ def test_weights_are_read_as_they_were_written():
         assert bool(found.matches.named) == (model is not weights.documents)
         assert model.keys() <= found.signals.keys()
         if found.matches.named:
-            assert found.signals.keys() - BY_HAND.keys() == model.keys()
+            assert found.signals.keys() - HAND_SET_WEIGHTS.keys() == model.keys()
         assert all(
             np.isfinite(each).all() and len(each) == len(found.ordinals)
             for each in found.signals.values()

@@ -87,7 +87,7 @@ def scores(texts, corpus, query, *, source, roles, looked_at):
     index.add([*enumerate(others), *zip(PAIR, pair, strict=True)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(linear_index, "CANDIDATES", looked_at)
-        patch.setattr(linear_index, "_NEIGHBOURED", looked_at // 4)
+        patch.setattr(linear_index, "_MATCHES_WITH_NEIGHBOURS", looked_at // 4)
         found = dict(index.rank(query, len(index)))
     return found.get(PAIR[0], 0.0), found.get(PAIR[1], 0.0)
 

@@ -15,9 +15,9 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from kaosmem.sections.eviction import POLICIES, EvictionQueue, Standing, combined
+from kaosmem.sections.eviction import POLICIES, EvictionQueue, EvictionStats, combined_stats
 
-UNIT = Standing(first=0, last=0, items=1, tokens=1, priority=0, uses=0, last_use=0, pinned=0)
+UNIT = EvictionStats(first=0, last=0, items=1, tokens=1, priority=0, uses=0, last_use=0, pinned=0)
 EVICTING = [name for name, policy in POLICIES.items() if policy.key]
 
 
@@ -74,13 +74,17 @@ def test_calls_that_wait_for_their_results_stay():
 
 def test_a_units_standing_combines_those_of_its_items():
     """Priority and use are the highest, age the span, all else the sum."""
-    older = Standing(first=3, last=5, items=2, tokens=7, priority=0, uses=2, last_use=8, pinned=0)
-    newer = Standing(first=4, last=9, items=1, tokens=2, priority=4, uses=1, last_use=6, pinned=1)
-    assert combined([newer, older]) == Standing(3, 9, 3, 9, 4, 3, 8, 1)
+    older = EvictionStats(
+        first=3, last=5, items=2, tokens=7, priority=0, uses=2, last_use=8, pinned=0
+    )
+    newer = EvictionStats(
+        first=4, last=9, items=1, tokens=2, priority=4, uses=1, last_use=6, pinned=1
+    )
+    assert combined_stats([newer, older]) == EvictionStats(3, 9, 3, 9, 4, 3, 8, 1)
 
 
 STANDINGS = st.builds(
-    Standing,
+    EvictionStats,
     first=st.just(0),
     last=st.just(0),
     items=st.integers(1, 3),

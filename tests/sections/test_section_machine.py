@@ -25,14 +25,14 @@ from kaosmem.sections.eviction import POLICIES
 from kaosmem.sections.operations import Credit, Evict, parse_operation
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.sections.substitution import COMPACTED, Replaced, Substitution
+from kaosmem.sections.substitution import COMPACTED, ReplacedCounts, Substitution
 from kaosmem.types.content import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import Item
 from kaosmem.units import Link
 from tests.units.plain import PlainUnits, open_calls, speaks
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-MADE = {COMPACTED: asdict(Replaced(1, 1))}
+MADE = {COMPACTED: asdict(ReplacedCounts(1, 1))}
 
 ORDER = {
     "fifo": lambda unit: (min(row.position for row in unit),),

@@ -28,7 +28,7 @@ from kaosmem.retrieval import GraphRanker, RankBM25Ranker
 from kaosmem.sections import ForgettingSource
 from kaosmem.sections.eviction import POLICIES
 from kaosmem.sections.substitution import derived_from
-from kaosmem.session.roster import Roster
+from kaosmem.session.source_registry import SourceRegistry
 from kaosmem.testing import paths_holding
 from kaosmem.tokens import get_counter
 from tests.canary import modules_of, traces
@@ -347,16 +347,16 @@ async def test_sources_forget_what_they_hold_and_those_that_cannot_are_named():
     erasable = ErasableNotes(a="1", b="2", c="3")
     fixed = Notes(b="2")
     bystander = Notes(z="26")
-    roster = Roster(
+    registry = SourceRegistry(
         {spec.name: memory[spec.name] for spec in memory.sections}, counter=get_counter("estimate")
     )
     for source in (erasable, fixed, bystander):
-        roster.attach(source, None)
-    assert await roster.forget(["a", "notes/c", "nowhere"]) == ({"notes": ("a", "c")}, [])
+        registry.attach(source, None)
+    assert await registry.forget(["a", "notes/c", "nowhere"]) == ({"notes": ("a", "c")}, [])
     assert list(erasable.notes) == ["b"]
-    assert await roster.forget(["b"]) == ({"notes": ("b",)}, ["notes-2"])
+    assert await registry.forget(["b"]) == ({"notes": ("b",)}, ["notes-2"])
     assert not erasable.notes
-    assert await roster.forget(["notes-3/z"]) == ({}, ["notes-3"])
+    assert await registry.forget(["notes-3/z"]) == ({}, ["notes-3"])
     assert list(fixed.notes) + list(bystander.notes) == ["b", "z"]
 
 
@@ -368,10 +368,10 @@ async def test_a_section_of_another_session_cannot_forget():
     crowd(room)
     assert room.get(old.id) is None
     assert await memory.attach(room["messages"], name="room") == "room"
-    roster = memory._session.roster
-    assert await roster.forget([next(iter(room["messages"])).id]) == ({}, ["room"])
-    assert await roster.forget(["old"]) == ({}, ["room"])
-    assert await roster.forget(["nowhere"]) == ({}, [])
+    registry = memory._session.registry
+    assert await registry.forget([next(iter(room["messages"])).id]) == ({}, ["room"])
+    assert await registry.forget(["old"]) == ({}, ["room"])
+    assert await registry.forget(["nowhere"]) == ({}, [])
     assert await memory.fetch("old") == old
 
 

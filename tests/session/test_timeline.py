@@ -35,7 +35,7 @@ async def _is_exact(steps, as_of, known_at):
     times = {
         name: hour(at) for name, at in (("as_of", as_of), ("known_at", known_at)) if at is not None
     }
-    sections = await memory._session.past.sections_at(
+    sections = await memory._session.version_history.sections_at(
         as_of=times.get("as_of"), known_at=times.get("known_at")
     )
     found = sorted(

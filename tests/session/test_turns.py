@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import SessionMemory
-from kaosmem.session.saving.turns import Queues
+from kaosmem.session.saving.turns import KeyedQueues
 from kaosmem.tokens.counters import EstimateCounter
 
 
@@ -106,7 +106,7 @@ async def test_instances_of_one_session_take_turns_across_threads_and_loops(tmp_
 )
 def test_a_queue_lets_one_in_at_a_time(turns, ticks):
     """Whoever is cancelled, waiting or inside, gives way, and all others come in the order in which they asked."""
-    queues = Queues("a block inside a block")
+    queues = KeyedQueues("a block inside a block")
     inside = []
     done = []
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kaosmem.persistence.storage.disk import irregular
+from kaosmem.persistence.storage.disk import irregular_file
 
 _WRITING = os.O_WRONLY | os.O_RDWR
 
@@ -155,7 +155,11 @@ class SimulatedDisk:
         if node is not None and flags & os.O_CREAT and flags & os.O_EXCL:
             raise _error(errno.EEXIST, path)
         if isinstance(node, Folder):
-            raise _error(errno.EISDIR, path) if flags & (_WRITING | os.O_CREAT) else irregular(path)
+            raise (
+                _error(errno.EISDIR, path)
+                if flags & (_WRITING | os.O_CREAT)
+                else irregular_file(path)
+            )
         if node is None:
             self._changing("open")
             node = File()

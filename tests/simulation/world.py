@@ -467,7 +467,7 @@ class _ByProcess:
 
 
 def _lines():
-    return turns.Queues("a save is inside a save")
+    return turns.KeyedQueues("a save is inside a save")
 
 
 @contextmanager
@@ -506,7 +506,7 @@ def simulated(world):
         patch.setattr(random, "SystemRandom", lambda: random.Random(next(numbers)))
         for module in (session_memory, forgetting):
             patch.setattr(module, "SHARED_SESSIONS", _ByProcess(SharedSessions))
-        patch.setattr(turns, "_LINES", _ByProcess(_lines))
+        patch.setattr(turns, "_SAVE_QUEUES", _ByProcess(_lines))
         for module in (local, log, objects):
             patch.setattr(module, "time", time)
         for function in (

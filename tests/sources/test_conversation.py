@@ -18,7 +18,7 @@ from kaosmem import (
 )
 from kaosmem.compaction import Summarizer, ToolResultCompaction
 from kaosmem.compaction.model_requests import ModelRequests
-from kaosmem.compaction.protection import GIVING_WAY
+from kaosmem.compaction.protection import YIELDING_REASONS
 from kaosmem.conversation import (
     Condensation,
     ConversationView,
@@ -102,7 +102,7 @@ def proposed_slowly(view, *, cap):
     outline = ViewOutline(view)
     sizes = [count_content(event.message.content, get_counter()) for event in view]
     newest = next((unit for unit in outline.units if unit[-1] == len(sizes) - 1), ())
-    gives_way = [place for place, reason in view.reasons.items() if reason in GIVING_WAY]
+    gives_way = [place for place, reason in view.reasons.items() if reason in YIELDING_REASONS]
     without_room = [
         place
         for rank, place in enumerate(gives_way)

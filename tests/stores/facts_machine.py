@@ -23,7 +23,7 @@ _TIMES = {
     "2025-01-01T09:30:00": datetime(2025, 1, 1, 9, 30, tzinfo=UTC),
     "2125-06-30T23:30:00-02:00": datetime(2125, 7, 1, 1, 30, tzinfo=UTC),
 }
-_shelves = st.sampled_from([("a", "b:a"), ("a:b", "a"), ("A", "b:a"), ("a", "b:A")])
+_scopes = st.sampled_from([("a", "b:a"), ("a:b", "a"), ("A", "b:a"), ("a", "b:A")])
 _contents = st.sampled_from(FACTS) | st.sampled_from(FACTS) | texts
 _lives = st.sampled_from([None, None, 1, 2])
 _fact_keys = st.sampled_from([None, "address", "address", "Address"])
@@ -40,7 +40,7 @@ class _Fact:
     gone: the time from which it is not read; -1 once it is deleted.
     """
 
-    shelf: tuple[str, str]
+    scope: tuple[str, str]
     key: str
     content: str
     since: datetime
@@ -76,10 +76,10 @@ class FactsMachine(RuleBasedStateMachine):
             for fact in self.held.values():
                 fact.gone = -1.0
 
-    @rule(shelf=_shelves, content=_contents, lives=_lives, key=_fact_keys, metadata=_fact_fields)
+    @rule(scope=_scopes, content=_contents, lives=_lives, key=_fact_keys, metadata=_fact_fields)
     def save(
         self,
-        shelf,
+        scope,
         content,
         lives,
         key,
@@ -88,11 +88,11 @@ class FactsMachine(RuleBasedStateMachine):
         ttl = None if lives is None else lives * self.contract.ttl_s
         given = copy.deepcopy(metadata)
         saving = self.store.save(
-            shelf[0], content, namespace=shelf[1], ttl=ttl, key=key, metadata=given
+            scope[0], content, namespace=scope[1], ttl=ttl, key=key, metadata=given
         )
         memory_id = self.ask(saving)
         spoil(given)
-        self._saved(memory_id, shelf, content, lives, key, metadata)
+        self._saved(memory_id, scope, content, lives, key, metadata)
 
     @precondition(lambda self: self.held)
     @rule(which=st.integers(0, 99), content=_contents, lives=_lives, metadata=_fact_fields)
@@ -100,12 +100,12 @@ class FactsMachine(RuleBasedStateMachine):
         ttl = None if lives is None else lives * self.contract.ttl_s
         memory_id = self._one(which)
         fact = self.held[memory_id]
-        agent, namespace = fact.shelf
+        agent, namespace = fact.scope
         updating = self.store.update(
             agent, memory_id, content, namespace=namespace, ttl=ttl, metadata=metadata
         )
         if fact.gone > self.now:
-            self._saved(self.ask(updating), fact.shelf, content, lives, fact.key, metadata)
+            self._saved(self.ask(updating), fact.scope, content, lives, fact.key, metadata)
         else:
             self.ask(refuses(NotFoundError, updating))
 
@@ -121,27 +121,27 @@ class FactsMachine(RuleBasedStateMachine):
         self.store = self.ask(self.contract.reopen(self.store))
 
     @precondition(lambda self: self.held)
-    @rule(which=st.integers(0, 99), shelf=_shelves)
-    def look_elsewhere(self, which, shelf):
+    @rule(which=st.integers(0, 99), scope=_scopes)
+    def look_elsewhere(self, which, scope):
         memory_id = self._one(which)
-        if self.held[memory_id].shelf != shelf:
-            assert self.ask(self.store.get(shelf[0], memory_id, namespace=shelf[1])) is None
+        if self.held[memory_id].scope != scope:
+            assert self.ask(self.store.get(scope[0], memory_id, namespace=scope[1])) is None
 
     @precondition(lambda self: self.held)
-    @rule(which=st.integers(0, 99), shelf=_shelves, own=st.sampled_from([True, True, False]))
-    def delete(self, which, shelf, own):
+    @rule(which=st.integers(0, 99), scope=_scopes, own=st.sampled_from([True, True, False]))
+    def delete(self, which, scope, own):
         memory_id = self._one(which)
-        shelf = self.held[memory_id].shelf if own else shelf
-        self.ask(self.store.delete(shelf[0], memory_id, namespace=shelf[1]))
-        if self.held[memory_id].shelf == shelf:
+        scope = self.held[memory_id].scope if own else scope
+        self.ask(self.store.delete(scope[0], memory_id, namespace=scope[1]))
+        if self.held[memory_id].scope == scope:
             self.held[memory_id].gone = -1.0
 
     @precondition(lambda self: sum(fact.gone > self.now for fact in self.held.values()) > 3)
-    @rule(shelf=_shelves)
-    def clear(self, shelf):
-        self.ask(self.store.clear(shelf[0], namespace=shelf[1]))
+    @rule(scope=_scopes)
+    def clear(self, scope):
+        self.ask(self.store.clear(scope[0], namespace=scope[1]))
         for fact in self.held.values():
-            if fact.shelf == shelf:
+            if fact.scope == scope:
                 fact.gone = -1.0
 
     @precondition(lambda self: self.held)
@@ -152,15 +152,15 @@ class FactsMachine(RuleBasedStateMachine):
     )
     def search(self, which, limit, superseded):
         fact = self.held[self._one(which)]
-        shelf = fact.shelf
+        scope = fact.scope
         asked = fact.content if fact.content in FACTS else FACTS[0]
         searching = self.store.search(
-            shelf[0], asked, namespace=shelf[1], limit=limit, superseded=superseded
+            scope[0], asked, namespace=scope[1], limit=limit, superseded=superseded
         )
         found = self.ask(searching)
         known = {
             each: fact.content
-            for each, fact in self._held(shelf).items()
+            for each, fact in self._held(scope).items()
             if superseded or fact.until is None
         }
         assert all(known[memory.id] == memory.content for memory in found)
@@ -173,21 +173,21 @@ class FactsMachine(RuleBasedStateMachine):
 
     @invariant()
     def shelves_are_listed(self):
-        shelves = {fact.shelf for fact in self.held.values() if fact.gone > self.now}
+        shelves = {fact.scope for fact in self.held.values() if fact.gone > self.now}
         assert self.ask(self.contract.listed(self.store)) == sorted(shelves)
 
     @invariant()
     def facts_are_what_was_saved(self):
         for memory_id, fact in self.held.items():
-            memory = self.ask(self.store.get(fact.shelf[0], memory_id, namespace=fact.shelf[1]))
+            memory = self.ask(self.store.get(fact.scope[0], memory_id, namespace=fact.scope[1]))
             assert (memory and memory.content) == (fact.content if fact.gone > self.now else None)
             spoil(memory)
 
     @invariant()
     def versions_are_what_was_saved_in_order(self):
-        for shelf, key in {(fact.shelf, fact.key) for fact in self.held.values()}:
-            listed = self.ask(self.store.versions(shelf[0], key, namespace=shelf[1]))
-            held = {each: fact for each, fact in self._held(shelf).items() if fact.key == key}
+        for scope, key in {(fact.scope, fact.key) for fact in self.held.values()}:
+            listed = self.ask(self.store.versions(scope[0], key, namespace=scope[1]))
+            held = {each: fact for each, fact in self._held(scope).items() if fact.key == key}
             held = dict(sorted(held.items(), key=lambda each: each[1].since))
             assert [(version.item.id, version.item.key) for version in listed] == [
                 (each, key) for each in held
@@ -205,17 +205,17 @@ class FactsMachine(RuleBasedStateMachine):
     def _one(self, which):
         return [*self.held][which % len(self.held)]
 
-    def _held(self, shelf):
+    def _held(self, scope):
         return {
             each: fact
             for each, fact in self.held.items()
-            if fact.shelf == shelf and fact.gone > self.now
+            if fact.scope == scope and fact.gone > self.now
         }
 
     def _saved(
         self,
         memory_id,
-        shelf,
+        scope,
         content,
         lives,
         key,
@@ -223,10 +223,10 @@ class FactsMachine(RuleBasedStateMachine):
     ):
         assert memory_id not in self.held
         key = key or memory_id
-        listed = self.ask(self.store.versions(shelf[0], key, namespace=shelf[1]))
+        listed = self.ask(self.store.versions(scope[0], key, namespace=scope[1]))
         [version] = [each for each in listed if each.item.id == memory_id]
         since = version.valid_from
-        fact_of = [each for each in self.held.values() if (each.shelf, each.key) == (shelf, key)]
+        fact_of = [each for each in self.held.values() if (each.scope, each.key) == (scope, key)]
         begun = [each.since for each in fact_of if each.gone > self.now]
         stated = metadata.get("timestamp")
         assert since == (max([version.known_from, *begun]) if stated is None else _TIMES[stated])
@@ -238,4 +238,4 @@ class FactsMachine(RuleBasedStateMachine):
             default=None,
         )
         gone = self.now + (lives or float("inf"))
-        self.held[memory_id] = _Fact(shelf, key, content, since, metadata, gone, until)
+        self.held[memory_id] = _Fact(scope, key, content, since, metadata, gone, until)

@@ -109,9 +109,9 @@ class KeepsForever(InMemoryLongTermMemory):
 class GetsFromAnyNamespace(InMemoryLongTermMemory):
     async def get(self, agent_id, memory_id, namespace="default"):
         await super().get(agent_id, memory_id, namespace=namespace)
-        for shelf in self._shelves.values():
-            if memory_id in shelf.rows:
-                return shelf.rows[memory_id].fact()
+        for facts in self._facts.values():
+            if memory_id in facts.rows:
+                return facts.rows[memory_id].fact()
         return None
 
 
@@ -132,10 +132,10 @@ class ReadsTheLiveThenWrites(InMemoryLongTermMemory):
         saved = await super().save(
             agent_id, content, namespace=namespace, ttl=ttl, key=key, metadata=metadata
         )
-        shelf = self._shelves[agent_id, namespace]
+        facts = self._facts[agent_id, namespace]
         known = {saved, *(each.item.id for each in before)}
-        shelf._live |= {
-            each.number for each in shelf.rows.values() if each.key == key and each.id not in known
+        facts._live |= {
+            each.number for each in facts.rows.values() if each.key == key and each.id not in known
         }
         return saved
 
@@ -143,8 +143,8 @@ class ReadsTheLiveThenWrites(InMemoryLongTermMemory):
 class OrdersVersionsBySaving(InMemoryLongTermMemory):
     async def versions(self, agent_id, key, namespace="default"):
         listed = await super().versions(agent_id, key, namespace=namespace)
-        shelf = self._shelves.get((agent_id, namespace))
-        return sorted(listed, key=lambda each: shelf.rows[each.item.id].number)
+        facts = self._facts.get((agent_id, namespace))
+        return sorted(listed, key=lambda each: facts.rows[each.item.id].number)
 
 
 class UpdateKeepsMetadata(InMemoryLongTermMemory):

@@ -74,7 +74,7 @@ async def test_what_expired_takes_no_room():
     clock.advance(10)
     await memory.save("another", "steel")
     await files.upload("another", b"steel", content_type="text/plain")
-    assert len(memory._shelves) == 1
+    assert len(memory._facts) == 1
     assert len(files._blobs) == 1
 
 

@@ -22,7 +22,7 @@ from kaosmem.session.saving.repair import repair_session
 from kaosmem.session.tracing import Replay, turns_of
 from kaosmem.sources import FactSource
 from kaosmem.stores import InMemoryLongTermMemory
-from kaosmem.trace.request import join, request_bytes, request_of, split
+from kaosmem.trace.request import join_request, request_bytes, request_of, split_request
 from kaosmem.view.page import page_data
 from tests.places import files_in
 from tests.session.test_repair import break_log
@@ -225,7 +225,7 @@ async def test_a_turn_with_an_item_that_no_file_may_hold_says_so(place):
         for number in (1, 2):
             with pytest.raises(NotFoundError, match=r"not replayable: .* persistence='none'"):
                 replay.request(number)
-            assert "persistence='none'" in replay.seen(number).explain()
+            assert "persistence='none'" in replay.assembled(number).explain()
             assert "persistence='none'" in str(page_data(memory._session).turns[number]["notices"])
         assert request_bytes(replay.request(3)) == request_bytes(request_of(plain.rendered))
 
@@ -314,7 +314,7 @@ async def test_a_stored_turn_answers_as_its_context_did():
         contexts.append(context)
     replay = _replay(memory)
     for number, context in enumerate(contexts, 1):
-        turn = replay.seen(number)
+        turn = replay.assembled(number)
         if not context.window:  # its visible items that were not offered have no rank in the trace
             assert turn.explain() == context.explain()
         for item_id in [
@@ -391,5 +391,5 @@ def test_a_request_is_joined_as_it_was_split(texts, others, data):
         "messages": ["".join(pieces), *pieces, 1, None],
         "input": {f"\0{name}": {name: [name]} for name in others},
     }
-    stored = json.loads(json.dumps(split(request, items)))
-    assert join(stored, items) == request
+    stored = json.loads(json.dumps(split_request(request, items)))
+    assert join_request(stored, items) == request

@@ -4,7 +4,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 from kaosmem import SessionMemory
-from kaosmem.assembly.why import MEANINGS
+from kaosmem.assembly.why import REASON_MEANINGS
 from kaosmem.view.page import PageData, html_page, page_data
 
 HOSTILE = [
@@ -108,7 +108,7 @@ def many_turns(turns, offered):
     about = {
         "id": "many",
         "sections": ["documents"],
-        "reasons": dict(MEANINGS),
+        "reasons": dict(REASON_MEANINGS),
         "live": False,
         "turns": lines,
     }

@@ -54,7 +54,7 @@ class PooledWorkers(Workers):
         self.pool.close(0)
 
 
-def impatient_connection(limit_s: float) -> type[psycopg.Connection[Any]]:
+def connection_class_with_timeout(limit_s: float) -> type[psycopg.Connection[Any]]:
     """Return a class of connections that close when the server sends nothing for too long.
 
     The call gets TimeoutError.

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kaosmem.arguments import check_count, check_ttl
-from kaosmem.backends.postgres.connections import PooledWorkers, impatient_connection
+from kaosmem.backends.postgres.connections import PooledWorkers, connection_class_with_timeout
 from kaosmem.backends.postgres.schema import LEDGER, MIGRATION_LOCK, MIGRATIONS
 from kaosmem.backends.sql.database import SqlDatabase, Transaction
 from kaosmem.errors import (
@@ -175,7 +175,7 @@ class PostgresDatabase(SqlDatabase[PooledWorkers]):
 
         return ConnectionPool(
             self._url,
-            connection_class=impatient_connection(self._timeout_s + _GRACE_S),
+            connection_class=connection_class_with_timeout(self._timeout_s + _GRACE_S),
             min_size=0,
             max_size=self._max_connections,
             timeout=self._timeout_s,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from kaosmem.arguments import check_json, check_listed, check_text, json_text
+from kaosmem.arguments import check_json, check_list_of, check_text, json_text
 from kaosmem.backends.postgres.database import PostgresDatabase, lock
 from kaosmem.backends.sql.database import Transaction
 from kaosmem.backends.sql.graph import SqlGraphStore, ends_of
@@ -94,7 +94,7 @@ class AGEGraphStore(SqlGraphStore):
         import psycopg
 
         check_text(query, "query")
-        names = check_listed(columns, str, "columns")
+        names = check_list_of(columns, str, "columns")
         bound = dict(check_json(dict(params or {}), "params"))
         if "\\u0000" in json_text(bound).replace(r"\\", ""):
             raise InvalidArgumentError(

@@ -19,15 +19,15 @@ from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.stores.facts import (
     FactRow,
     FactRows,
+    FactScope,
     LongTermMemory,
-    Shelf,
     by_begin,
 )
 from kaosmem.stores.indexed_facts import IndexedFacts
 
 T = TypeVar("T")
 
-_WARM_SHELVES = 256
+_MAX_CACHED_SCOPES = 256
 _TIMES = ("valid_from", "valid_until", "known_from")
 
 
@@ -44,27 +44,27 @@ class RedisLongTermMemory(LongTermMemory):
     def __init__(self, database: RedisDatabase, *, clock: Clock | None = None) -> None:
         super().__init__(clock=clock)
         self._database = database
-        self._warm = lru_cache(_WARM_SHELVES)(_WarmShelf)
+        self._cache = lru_cache(_MAX_CACHED_SCOPES)(_CachedFacts)
 
-    async def list_namespaces(self) -> list[Shelf]:
+    async def list_namespaces(self) -> list[FactScope]:
         found = await self._database.ids("facts", ":facts")
         now = self._clock().timestamp()
 
-        def unexpired(client: Any) -> list[Shelf]:
-            shelves = []
+        def unexpired(client: Any) -> list[FactScope]:
+            scopes = []
             for agent, namespace in found:
                 keys = self._keys((agent, namespace))
                 if client.hlen(keys.facts) > client.zcount(keys.expiries, "-inf", now):
-                    shelves.append((agent, namespace))
-            return shelves
+                    scopes.append((agent, namespace))
+            return scopes
 
         return await self._database.run(unexpired)
 
     async def delete_all(self) -> None:
         await self._database.delete("facts")
 
-    async def _read(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:
-        keys = self._keys(shelf)
+    async def _read(self, scope: FactScope, work: Callable[[FactRows], T]) -> T:
+        keys = self._keys(scope)
 
         def read(client: Any) -> T:
             now = self._clock().timestamp()
@@ -76,8 +76,8 @@ class RedisLongTermMemory(LongTermMemory):
 
         return await self._database.run(read)
 
-    async def _write(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:
-        keys = self._keys(shelf)
+    async def _write(self, scope: FactScope, work: Callable[[FactRows], T]) -> T:
+        keys = self._keys(scope)
 
         def write(client: Any) -> T:
             done: T = client.transaction(
@@ -90,10 +90,10 @@ class RedisLongTermMemory(LongTermMemory):
         return await self._database.run(write)
 
     def _facts(self, client: Any, keys: _Keys) -> _RedisFacts:
-        return _RedisFacts(client, keys, self._clock().timestamp(), self._warm)
+        return _RedisFacts(client, keys, self._clock().timestamp(), self._cache)
 
-    def _keys(self, shelf: Shelf) -> _Keys:
-        prefix = self._database.key("facts", *shelf)
+    def _keys(self, scope: FactScope) -> _Keys:
+        prefix = self._database.key("facts", *scope)
         return _Keys(
             prefix,
             number=f"{prefix}:number",
@@ -136,12 +136,12 @@ class _RedisFacts:
         client: Any,
         keys: _Keys,
         now: float,
-        warm: Callable[[_Keys], _WarmShelf],
+        cached: Callable[[_Keys], _CachedFacts],
     ) -> None:
         self.client = client
         self.keys = keys
         self._now = now
-        self._warm = warm
+        self._cache = cached
 
     def get(self, memory_id: str) -> FactRow | None:
         found = [each for each in self.stored([memory_id]) if each.is_held(self._now)]
@@ -184,10 +184,10 @@ class _RedisFacts:
         *,
         superseded: bool,
     ) -> Sequence[tuple[FactRow, float]]:
-        warm = self._warm(self.keys)
-        with warm.lock:
-            warm.refresh(self)
-            return warm.search(query, limit, superseded=superseded)
+        cached = self._cache(self.keys)
+        with cached.lock:
+            cached.refresh(self)
+            return cached.search(query, limit, superseded=superseded)
 
     def stored(self, ids: Iterable[str]) -> list[FactRow]:
         """Return the stored facts among these ids."""
@@ -218,7 +218,7 @@ class _RedisFacts:
         return max(int(self.client.get(self.keys.number) or 0) + 1, time_ns() // 1_000)
 
 
-class _WarmShelf(IndexedFacts):
+class _CachedFacts(IndexedFacts):
     """The facts of a namespace, as they were after change `number`.
 
     Attributes:

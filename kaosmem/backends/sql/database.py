@@ -95,7 +95,8 @@ TABLES = (
         {number}, {tenant}, name {text} NOT NULL, dimensions {integer} NOT NULL,
         deletions {integer} NOT NULL, UNIQUE (tenant, name)
     )""",
-    # `facts` and `terms` are sums over the facts of the shelf.
+    # A row of `shelves` is a scope: one agent in one namespace. `facts` and `terms` are sums over
+    # its facts.
     """CREATE TABLE shelves (
         {number}, {tenant}, agent {text} NOT NULL, namespace {text} NOT NULL,
         facts {integer} NOT NULL, terms {integer} NOT NULL, analysis {integer} NOT NULL,
@@ -110,7 +111,7 @@ TABLES = (
     # `~` comes after every time: a live version has no end.
     "CREATE INDEX facts_by_end ON facts (shelf, key, coalesce(valid_until, '~'))",
     "CREATE INDEX facts_that_expire ON facts (tenant, expiry) WHERE expiry IS NOT NULL",
-    # An index of words for each shelf: no shelf's facts count in the scores of another.
+    # An index of words for each scope: no scope's facts count in the scores of another.
     """CREATE TABLE postings (
         {owner} shelf {integer} NOT NULL REFERENCES shelves ON DELETE CASCADE,
         live {integer} NOT NULL, term {integer} NOT NULL, fact {integer} NOT NULL,

@@ -16,7 +16,7 @@ from kaosmem.exact import UNITS, idf
 from kaosmem.language.analysis import ANALYSIS, analyze
 from kaosmem.language.keys import key_words
 from kaosmem.retrieval.rankers import BM25Ranker
-from kaosmem.stores.facts import FactRow, FactRows, LongTermMemory, Shelf, StoredFact, by_begin
+from kaosmem.stores.facts import FactRow, FactRows, FactScope, LongTermMemory, StoredFact, by_begin
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class SqlLongTermMemory(LongTermMemory):
         super().__init__(clock=clock)
         self._database = database
 
-    async def list_namespaces(self) -> list[Shelf]:
+    async def list_namespaces(self) -> list[FactScope]:
         return await self._database.rows(
             "SELECT agent, namespace FROM shelves WHERE tenant = :tenant "
             f"AND EXISTS (SELECT 1 FROM facts WHERE shelf = shelves.number AND {IS_HELD})",
@@ -56,14 +56,14 @@ class SqlLongTermMemory(LongTermMemory):
 
     async def _search(
         self,
-        shelf: Shelf,
+        scope: FactScope,
         query: str,
         limit: int,
         *,
         superseded: bool,
     ) -> list[StoredFact]:
         def search(transaction: Transaction) -> Sequence[tuple[FactRow, float]] | None:
-            rows = self._rows(transaction, shelf)
+            rows = self._rows(transaction, scope)
             if not rows.is_index_current():
                 return None
             return rows.search(query, limit, superseded=superseded)
@@ -71,24 +71,24 @@ class SqlLongTermMemory(LongTermMemory):
         found = await self._database.read(search)
         if found is None:  # the index is brought up to date first
             found = await self._write(
-                shelf, lambda rows: rows.search(query, limit, superseded=superseded)
+                scope, lambda rows: rows.search(query, limit, superseded=superseded)
             )
         return [row.fact(score) for row, score in found]
 
-    async def _read(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:
-        return await self._database.read(lambda transaction: work(self._rows(transaction, shelf)))
+    async def _read(self, scope: FactScope, work: Callable[[FactRows], T]) -> T:
+        return await self._database.read(lambda transaction: work(self._rows(transaction, scope)))
 
-    async def _write(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:
+    async def _write(self, scope: FactScope, work: Callable[[FactRows], T]) -> T:
         def write(transaction: Transaction) -> T:
-            transaction.lock("facts", *shelf)
-            rows = self._rows(transaction, shelf)
+            transaction.lock("facts", *scope)
+            rows = self._rows(transaction, scope)
             rows.bring_up_to_date()
             return work(rows)
 
         return await self._database.write(write)
 
-    def _rows(self, transaction: Transaction, shelf: Shelf) -> SqlFacts:
-        return SqlFacts(transaction, shelf, self._clock().timestamp())
+    def _rows(self, transaction: Transaction, scope: FactScope) -> SqlFacts:
+        return SqlFacts(transaction, scope, self._clock().timestamp())
 
 
 class SqlFacts:
@@ -101,10 +101,10 @@ class SqlFacts:
     def __init__(
         self,
         transaction: Transaction,
-        shelf: Shelf,
+        scope: FactScope,
         now: float,
     ) -> None:
-        agent, namespace = shelf
+        agent, namespace = scope
         self.pairs = transaction.pairs
         self._transaction = transaction
         self._values = {"agent": agent, "namespace": namespace, "now": now}
@@ -220,7 +220,7 @@ class SqlFacts:
         return not outdated
 
     def bring_up_to_date(self) -> None:
-        """Delete the tenant's expired facts. Index the shelf anew if an older analysis did it."""
+        """Delete the tenant's expired facts. Index a scope anew if an older analysis did it."""
         if self.is_index_current():
             return
         self._delete("tenant = :tenant AND expiry <= :now")
@@ -295,7 +295,7 @@ class SqlFacts:
         )
 
     def _delete(self, conditions: str, **values: object) -> None:
-        """Delete the facts that meet the conditions, and shelves that this leaves empty."""
+        """Delete the facts that meet the conditions, and scopes that this leaves empty."""
         deleted = self._transaction.rows(
             f"DELETE FROM facts WHERE {conditions} RETURNING shelf, number, key, content",
             **self._values,

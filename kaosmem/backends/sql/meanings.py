@@ -10,7 +10,7 @@ from kaosmem.arguments import Clock
 from kaosmem.backends.sql.database import SqlDatabase, Transaction
 from kaosmem.backends.sql.facts import OF_SHELF, SqlFacts, SqlLongTermMemory
 from kaosmem.clients import EmbeddingClient
-from kaosmem.stores.facts import FactRow, NewFact, Shelf, StoredFact
+from kaosmem.stores.facts import FactRow, FactScope, NewFact, StoredFact
 from kaosmem.stores.vector import check_cosine, check_length, embeddings_of
 
 
@@ -40,33 +40,33 @@ class SqlVectorMemory(SqlLongTermMemory):
 
     async def _save(
         self,
-        shelf: Shelf,
+        scope: FactScope,
         new: NewFact,
         of: str | None,
     ) -> str:
         (embedding,) = await embeddings_of([new.content], self._client)
-        await self._database.read(lambda transaction: self._check(transaction, shelf, [embedding]))
-        memory_id = await super()._save(shelf, new, of)
-        await self._put(shelf, [memory_id], [embedding])
+        await self._database.read(lambda transaction: self._check(transaction, scope, [embedding]))
+        memory_id = await super()._save(scope, new, of)
+        await self._put(scope, [memory_id], [embedding])
         return memory_id
 
     async def _search(
         self,
-        shelf: Shelf,
+        scope: FactScope,
         query: str,
         limit: int,
         *,
         superseded: bool,
     ) -> list[StoredFact]:
-        missing = await self._database.read(lambda transaction: self._missing(transaction, shelf))
+        missing = await self._database.read(lambda transaction: self._missing(transaction, scope))
         if missing:
             made = await embeddings_of([each.content for each in missing], self._client)
-            await self._put(shelf, [each.id for each in missing], made)
+            await self._put(scope, [each.id for each in missing], made)
         (asked,) = await embeddings_of([query], self._client)
 
         def search(transaction: Transaction) -> list[StoredFact]:
-            self._check(transaction, shelf, [asked])
-            rows = self._rows(transaction, shelf)
+            self._check(transaction, scope, [asked])
+            rows = self._rows(transaction, scope)
             found = self._nearest(rows, asked, limit, superseded=superseded)
             return [row.fact(cosine) for row, cosine in found]
 
@@ -74,11 +74,11 @@ class SqlVectorMemory(SqlLongTermMemory):
 
     async def _put(
         self,
-        shelf: Shelf,
+        scope: FactScope,
         ids: list[str],
         embeddings: Sequence[tuple[float, ...]],
     ) -> None:
-        agent, namespace = shelf
+        agent, namespace = scope
         directions = [
             {
                 "agent": agent,
@@ -90,7 +90,7 @@ class SqlVectorMemory(SqlLongTermMemory):
         ]
 
         def put(transaction: Transaction) -> None:
-            self._check(transaction, shelf, embeddings)
+            self._check(transaction, scope, embeddings)
             transaction.each(  # nothing for a fact that is deleted meanwhile
                 f"INSERT INTO meanings (fact, direction) SELECT number, {self._direction} "
                 f"FROM facts WHERE {OF_SHELF} AND id = :id ON CONFLICT DO NOTHING",
@@ -99,20 +99,20 @@ class SqlVectorMemory(SqlLongTermMemory):
 
         await self._database.write(put)
 
-    def _missing(self, transaction: Transaction, shelf: Shelf) -> list[FactRow]:
+    def _missing(self, transaction: Transaction, scope: FactScope) -> list[FactRow]:
         """Return the facts that have no embedding."""
-        return self._rows(transaction, shelf).select(
+        return self._rows(transaction, scope).select(
             "NOT EXISTS (SELECT 1 FROM meanings WHERE fact = facts.number)"
         )
 
     def _check(
         self,
         transaction: Transaction,
-        shelf: Shelf,
+        scope: FactScope,
         embeddings: Sequence[tuple[float, ...]],
     ) -> None:
-        """Raise InvalidArgumentError if the embeddings of the shelf have other dimensions."""
-        agent, namespace = shelf
+        """Raise InvalidArgumentError if the embeddings of the scope have other dimensions."""
+        agent, namespace = scope
         held = transaction.rows(
             f"SELECT {self._dimensions} FROM facts JOIN meanings ON fact = facts.number "
             f"WHERE {OF_SHELF} LIMIT 1",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kaosmem.stores.unit_vectors import UnitVectors
 
 _ROWS_AT_ONCE = 4_096
-_WARM_BYTES = 2**30
+_MAX_CACHE_BYTES = 2**30
 
 
 class SqliteVectorStore(SqlVectorStore):
@@ -57,7 +57,7 @@ class SqliteVectorStore(SqlVectorStore):
         embedding_client: EmbeddingClient | None = None,
     ) -> None:
         super().__init__(database, embedding_client)
-        self._warm = _WarmCollections()
+        self._cache = _CollectionCache()
 
     async def _search(
         self,
@@ -67,21 +67,21 @@ class SqliteVectorStore(SqlVectorStore):
         wanted: MetadataFilter | None,
     ) -> list[SearchResult]:
         def search(transaction: Transaction) -> list[SearchResult]:
-            with self._warm.lock:  # one search at a time; the product of matrices uses all cores
-                warm = self._warm.fresh(transaction, collection)
-                if warm is None:
+            with self._cache.lock:  # one search at a time; the product of matrices uses all cores
+                cached = self._cache.fresh(transaction, collection)
+                if cached is None:
                     return []
-                check_length(len(query), warm.vectors.dimensions, collection)
+                check_length(len(query), cached.vectors.dimensions, collection)
                 passes = None
                 if wanted is not None:
-                    passes = lambda each: wanted(json.loads(warm.metadata[each]))  # noqa: E731
-                found = warm.vectors.nearest(query, limit, passes)
-                fields = [warm.metadata[each] for each, _ in found]
+                    passes = lambda each: wanted(json.loads(cached.metadata[each]))  # noqa: E731
+                found = cached.vectors.nearest(query, limit, passes)
+                fields = [cached.metadata[each] for each, _ in found]
             contents = dict(
                 transaction.rows(
                     "SELECT id, content FROM documents WHERE collection = :number "
                     f"AND id IN {transaction.texts('ids')}",
-                    number=warm.number,
+                    number=cached.number,
                     ids=json_text([each for each, _ in found]),
                 )
             )
@@ -94,7 +94,7 @@ class SqliteVectorStore(SqlVectorStore):
 
 
 @dataclass(slots=True)
-class _Warm:
+class _CachedCollection:
     """A collection in memory, as it was after its newest document and a number of deletions.
 
     Attributes:
@@ -112,29 +112,29 @@ class _Warm:
         return len(self.vectors) * self.vectors.dimensions * 4
 
 
-class _WarmCollections:
-    """The last searched collections, within _WARM_BYTES."""
+class _CollectionCache:
+    """The last searched collections, within _MAX_CACHE_BYTES."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._collections: OrderedDict[str, _Warm] = OrderedDict()
+        self._collections: OrderedDict[str, _CachedCollection] = OrderedDict()
 
-    def fresh(self, transaction: Transaction, collection: str) -> _Warm | None:
+    def fresh(self, transaction: Transaction, collection: str) -> _CachedCollection | None:
         """Return a collection as the file has it, None for an unknown one."""
         held = collection_of(transaction, collection)
-        warm = self._collections.pop(collection, None)
+        cached = self._collections.pop(collection, None)
         if held is None:
             return None
         number, dimensions, deletions = held
-        if warm is None or warm.number != number:
+        if cached is None or cached.number != number:
             from kaosmem.stores.unit_vectors import UnitVectors
 
-            warm = _Warm(number, UnitVectors(dimensions))
-        _refresh(transaction, warm, deletions)
-        self._collections[collection] = warm
-        while len(self._collections) > 1 and self._bytes > _WARM_BYTES:
+            cached = _CachedCollection(number, UnitVectors(dimensions))
+        _refresh(transaction, cached, deletions)
+        self._collections[collection] = cached
+        while len(self._collections) > 1 and self._bytes > _MAX_CACHE_BYTES:
             self._collections.popitem(last=False)
-        return warm
+        return cached
 
     @property
     def _bytes(self) -> int:
@@ -143,35 +143,35 @@ class _WarmCollections:
 
 def _refresh(
     transaction: Transaction,
-    warm: _Warm,
+    cached: _CachedCollection,
     deletions: int,
 ) -> None:
     """Read the changes since a collection was read last. A replaced document has a new number."""
     import numpy as np
 
-    while rows := _documents_after(transaction, warm):
+    while rows := _documents_after(transaction, cached):
         joined = b"".join(embedding for *_, embedding in rows)
         embeddings = np.frombuffer(joined, "<f4").reshape(len(rows), -1)
-        warm.vectors.put([each for _, each, *_ in rows], embeddings)
-        warm.metadata.update((each, metadata) for _, each, metadata, _ in rows)
-        warm.newest = rows[-1][0]
-    if warm.deletions != deletions:
+        cached.vectors.put([each for _, each, *_ in rows], embeddings)
+        cached.metadata.update((each, metadata) for _, each, metadata, _ in rows)
+        cached.newest = rows[-1][0]
+    if cached.deletions != deletions:
         held = transaction.rows(
-            "SELECT id FROM documents WHERE collection = :collection", collection=warm.number
+            "SELECT id FROM documents WHERE collection = :collection", collection=cached.number
         )
         left = {each for (each,) in held}
-        for each in warm.metadata.keys() - left:
-            warm.vectors.remove(each)
-            del warm.metadata[each]
-        warm.deletions = deletions
+        for each in cached.metadata.keys() - left:
+            cached.vectors.remove(each)
+            del cached.metadata[each]
+        cached.deletions = deletions
 
 
-def _documents_after(transaction: Transaction, warm: _Warm) -> list[tuple[Any, ...]]:
+def _documents_after(transaction: Transaction, cached: _CachedCollection) -> list[tuple[Any, ...]]:
     """Return the first documents after the newest that was read."""
     return transaction.rows(
         "SELECT number, id, metadata, embedding FROM documents "
         "WHERE collection = :collection AND number > :newest ORDER BY number LIMIT :rows",
-        collection=warm.number,
-        newest=warm.newest,
+        collection=cached.number,
+        newest=cached.newest,
         rows=_ROWS_AT_ONCE,
     )

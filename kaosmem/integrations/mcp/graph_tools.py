@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing_extensions import TypedDict
 
 from kaosmem.arguments import json_text
-from kaosmem.entities import Entity, Relationship, part_of
+from kaosmem.entities import Entity, Relationship, graph_part_of
 from kaosmem.errors import NotFoundError
 from kaosmem.names import shown
 from kaosmem.session.memory import SessionMemory
@@ -128,7 +128,7 @@ class KnowledgeGraph:
     def search_nodes(self, query: str) -> JSONDict:
         """Search the entities of the knowledge graph, best first, with their relations."""
         hits = self._memory.search(query, "graph", limit=_MAX_HITS, archived=False)
-        found = [part_of(hit.item.metadata) for hit in hits]
+        found = [graph_part_of(hit.item.metadata) for hit in hits]
         names = [part.id for part in found if isinstance(part, Entity)]
         wanted = query.lower()
         names += [each.id for each in self._entities() if wanted in _searched(each)]

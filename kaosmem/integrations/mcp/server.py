@@ -23,7 +23,7 @@ from kaosmem.errors import ConflictError, InvalidArgumentError, KaosmemError
 from kaosmem.integrations.mcp.graph_tools import KnowledgeGraph
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
-from kaosmem.session.tools import MemoryTools, cut, item_line
+from kaosmem.session.tools import MemoryTools, cut_to_tokens, item_line
 
 MAX_ATTEMPTS = 5
 """Number of times that a call runs if other processes change the same items."""
@@ -182,7 +182,7 @@ class _Turns:
         def work(memory: SessionMemory) -> str:
             newest = islice(reversed(memory[name]), self.max_tokens // _LEAST_LINE_TOKENS + 1)
             text = "\n".join(map(item_line, newest))
-            return cut(text, memory.admin.counter, self.max_tokens)
+            return cut_to_tokens(text, memory.admin.counter, self.max_tokens)
 
         return await self.run(work)
 

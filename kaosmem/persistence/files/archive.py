@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TypeAlias
 
 from kaosmem.errors import CorruptionError
-from kaosmem.persistence.files.contents import Contents, Table, read_table
+from kaosmem.persistence.files.contents import ArchiveTable, ArchiveTableBuilder, read_table
 from kaosmem.persistence.files.items import (
     ItemFile,
     decode_items,
@@ -21,7 +21,7 @@ from kaosmem.persistence.files.items import (
     item_of,
 )
 from kaosmem.persistence.files.lines import checksum, parse_object, stated_crc
-from kaosmem.persistence.files.manifest import ListedArchive, last_line, missing
+from kaosmem.persistence.files.manifest import ListedArchive, last_line, missing_file
 from kaosmem.persistence.steps import Read, ReadParts, Steps
 from kaosmem.sections.archive import EvictedItem
 from kaosmem.types import JSONDict, JSONObject, JSONValue
@@ -68,7 +68,7 @@ def find_archived(
     return found
 
 
-def _table(listed: ListedArchive) -> Steps[Table]:
+def _table(listed: ListedArchive) -> Steps[ArchiveTable]:
     """Return the table of an archive file, from its last line or made anew of its items.
 
     Raises CorruptionError.
@@ -76,7 +76,7 @@ def _table(listed: ListedArchive) -> Steps[Table]:
     try:
         table = yield from read_table(listed)
     except FileNotFoundError:
-        raise missing(listed.path) from None
+        raise missing_file(listed.path) from None
     except CorruptionError:
         table = None  # reading the whole file names the damage
     if table is None:
@@ -91,7 +91,7 @@ def _whole(listed: ListedArchive) -> Steps[bytes]:
     try:
         data: bytes = yield Read(listed.path)
     except FileNotFoundError:
-        raise missing(listed.path) from None
+        raise missing_file(listed.path) from None
     return data
 
 
@@ -131,7 +131,7 @@ def _read_parts(parts: Sequence[tuple[str, int, int]]) -> Steps[list[bytes]]:
     try:
         found: list[bytes] = yield ReadParts(tuple(parts))
     except FileNotFoundError:
-        raise missing(parts[0][0]) from None
+        raise missing_file(parts[0][0]) from None
     return found
 
 
@@ -232,7 +232,7 @@ class NewArchive:
     def __iter__(self) -> Iterator[bytes]:
         size = 0
         line = b""
-        contents = Contents(self._counter)
+        contents = ArchiveTableBuilder(self._counter)
         head = ItemFile(self._seq, log_id=self._log_id)
         for line in encode_items(head, self._archived, contents=contents):
             size += len(line)
@@ -282,15 +282,15 @@ def _performed(
     return part
 
 
-def _made_anew(data: bytes, path: str) -> Table:
+def _made_anew(data: bytes, path: str) -> ArchiveTable:
     """Return the table of an archive file, made anew of its items. Raises CorruptionError."""
-    contents = Contents(None)
+    contents = ArchiveTableBuilder(None)
     items = decode_items(data, path).items
     first, *lines = data.split(b"\n")[:-2]
     contents.note(len(first) + 1)
     for line, (section, item) in zip(lines, decoded_entries(items), strict=True):
         contents.note(len(line) + 1, section, item)
-    return Table(contents.all_fields)
+    return ArchiveTable(contents.all_fields)
 
 
 def read_archive(

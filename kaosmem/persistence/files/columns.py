@@ -40,7 +40,7 @@ def decode_columns(
         CorruptionError: If they make no sense.
     """
     if not isinstance(stored, dict) or not stored.keys() <= kinds.keys():
-        raise no_sense()
+        raise malformed_table()
     columns: dict[str, list[Any]] = {}
     for name, kind in kinds.items():
         column = stored.get(name, [])
@@ -74,9 +74,9 @@ def is_empty(column: list[Any]) -> bool:
 def check(makes_sense: bool) -> None:
     """Raise CorruptionError for a table that makes no sense."""
     if not makes_sense:
-        raise no_sense()
+        raise malformed_table()
 
 
-def no_sense() -> CorruptionError:
+def malformed_table() -> CorruptionError:
     """Return the error for a table that makes no sense."""
     return CorruptionError("its last line makes no sense")

@@ -17,7 +17,7 @@ from kaosmem.persistence.files.columns import (
     decode_columns,
     encode_columns,
     is_empty,
-    no_sense,
+    malformed_table,
 )
 from kaosmem.persistence.files.lines import checksum, parse_object, stated_crc
 from kaosmem.persistence.files.manifest import ListedArchive
@@ -55,7 +55,7 @@ _NUMBERS = "tokens", "position", "unit", "updated"
 _TIMES = "created_at", "stated_from", "valid_until"
 
 
-class Contents:
+class ArchiveTableBuilder:
     """Sum up an archive file as it is written.
 
     Args:
@@ -118,7 +118,7 @@ def _row(section: str, data: Mapping[str, Any]) -> JSONDict:
     return row
 
 
-class Table:
+class ArchiveTable:
     """The table of an archive file.
 
     Attributes:
@@ -126,7 +126,7 @@ class Table:
         starts: Where each line of the file begins, and where the last item's ends.
 
     Args:
-        fields: As `Contents` gives them.
+        fields: As `ArchiveTableBuilder` gives them.
 
     Raises:
         CorruptionError: If they make no sense.
@@ -137,7 +137,7 @@ class Table:
         sizes = fields.get("sizes")
         check(isinstance(self.counter, str | None))
         if not isinstance(sizes, list):
-            raise no_sense()
+            raise malformed_table()
         check(set(map(type, sizes)) == {int} and min(sizes) >= 0)
         self.starts = array("q", accumulate(sizes, initial=0))
         self._columns = decode_columns(fields.get("columns"), _COLUMNS, len(self.starts) - 2)
@@ -187,11 +187,11 @@ def _as_times(column: list[Any]) -> list[Any]:
         for place in _places(column):
             times[place] = parse_time(column[place])
     except InvalidArgumentError:
-        raise no_sense() from None
+        raise malformed_table() from None
     return times
 
 
-def read_table(listed: ListedArchive) -> Steps[Table | None]:
+def read_table(listed: ListedArchive) -> Steps[ArchiveTable | None]:
     """Return the table in the last line of an archive file, None without one.
 
     Raises CorruptionError, FileNotFoundError.
@@ -201,5 +201,5 @@ def read_table(listed: ListedArchive) -> Steps[Table | None]:
     fields = parse_object(line)
     checksum(line, stated_crc(b'{"crc":"' + str(fields.get("after")).encode()))
     if "columns" in fields:
-        return Table(fields)
+        return ArchiveTable(fields)
     return None

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence.files.columns import decode_columns, encode_columns
-from kaosmem.persistence.files.contents import Contents
+from kaosmem.persistence.files.contents import ArchiveTableBuilder
 from kaosmem.persistence.files.lines import (
     checksum,
     decode_line,
@@ -73,7 +73,7 @@ def encode_items(
     head: ItemFile,
     items: Iterable[tuple[str, JSONObject]],
     *,
-    contents: Contents | None = None,
+    contents: ArchiveTableBuilder | None = None,
 ) -> Iterator[bytes]:
     """Yield the lines of a file of items, one after the other as they are asked for.
 

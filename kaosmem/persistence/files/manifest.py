@@ -15,7 +15,7 @@ OLDER_TEXTS = "an older text may stand for what it held; bring it back from a co
 """What the loss of an archive file costs."""
 
 
-class Identity(NamedTuple):
+class SessionIdentity(NamedTuple):
     """Which session a folder is of.
 
     Attributes:
@@ -53,7 +53,7 @@ class ListedArchive(NamedTuple):
     def check(self, last_line: bytes) -> None:
         """Raise CorruptionError for the last line of another file."""
         if not last_line.startswith(self.beginning):
-            raise another(self.path, self.size)
+            raise replaced_file(self.path, self.size)
 
     @property
     def beginning(self) -> bytes:
@@ -83,7 +83,7 @@ def check_archives(archives: Iterable[ListedArchive]) -> Steps[list[CorruptionEr
             try:
                 yield from _check_files([file])
             except FileNotFoundError:
-                damage.append(missing(file.path, OLDER_TEXTS))
+                damage.append(missing_file(file.path, OLDER_TEXTS))
             except CorruptionError as error:
                 damage.append(error)
     return damage
@@ -99,7 +99,7 @@ def _check_files(files: Sequence[ListedArchive]) -> Steps[None]:
     found: list[bytes] = yield ReadParts(tuple(parts))
     for file, beginning, end in zip(files, found[::2], found[1::2], strict=True):
         if not beginning.startswith(file.beginning) or len(end) != 1:
-            raise another(file.path, file.size)
+            raise replaced_file(file.path, file.size)
 
 
 def last_line(data: bytes) -> bytes:
@@ -107,12 +107,12 @@ def last_line(data: bytes) -> bytes:
     return data[data.rfind(b"\n", 0, -1) + 1 :]
 
 
-def missing(path: str, remedy: str = "bring it back from a copy") -> CorruptionError:
+def missing_file(path: str, remedy: str = "bring it back from a copy") -> CorruptionError:
     """Return the error for a file that is not there."""
     return CorruptionError(f"{path!r} is missing; {remedy}", file=path)
 
 
-def another(path: str, size: int) -> CorruptionError:
+def replaced_file(path: str, size: int) -> CorruptionError:
     """Return the error for a file that is not the one that was written."""
     return CorruptionError(
         f"{path!r} is another file than the snapshot names, which has {size:,} bytes; bring it "
@@ -126,14 +126,14 @@ def txn_prefix(log_id: str) -> str:
     return log_id[:6]
 
 
-def write_identity(identity: Identity) -> Steps[None]:
+def write_identity(identity: SessionIdentity) -> Steps[None]:
     """Store the identity of a session."""
     session, log_id, segment = identity
     line, _ = encode_line({"session": session, "log": log_id, "segment": segment}, 0)
     yield Write(SESSION, [line])
 
 
-def read_identity() -> Steps[Identity | CorruptionError | None]:
+def read_identity() -> Steps[SessionIdentity | CorruptionError | None]:
     """Return the stored identity of a session: an error if it is damaged, None if it is missing."""
     try:
         data: bytes = yield Read(SESSION)
@@ -147,13 +147,13 @@ def read_identity() -> Steps[Identity | CorruptionError | None]:
         )
     match fields:
         case {"session": str(session), "log": str(log_id), "segment": int(segment)}:
-            return Identity(session, log_id, segment)
+            return SessionIdentity(session, log_id, segment)
     return CorruptionError(
         f"{SESSION!r} is no identity of a session; the next save writes it anew", file=SESSION
     )
 
 
-def other_log(path: str) -> CorruptionError:
+def file_of_other_log(path: str) -> CorruptionError:
     """Return the error for a log or snapshot that the identity of the session is not of."""
     return CorruptionError(
         f"{path!r} and {SESSION!r} are of two sessions; bring back the own one of them from a "

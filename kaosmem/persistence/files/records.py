@@ -155,7 +155,7 @@ _NULS = re.compile(rb"\0+")
 REMEDY = "read_only=True opens what is intact, `kaosmem repair` rescues it into a new session, a copy brings back all"
 
 
-class Head(NamedTuple):
+class LogHead(NamedTuple):
     """Where the log ends.
 
     Attributes:
@@ -179,13 +179,13 @@ class Head(NamedTuple):
     txns: tuple[str, ...] = ()
     log_id: str = ""
 
-    def before(self, segment: int) -> Head:
+    def before(self, segment: int) -> LogHead:
         """Return the same end of the log, where the next record begins a segment."""
         return self._replace(segment=segment, size=0, last=0, began=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class SegmentTail:
     """The bytes after a known record in a segment.
 
     Attributes:
@@ -196,7 +196,7 @@ class Tail:
     """
 
     records: list[Record]
-    head: Head
+    head: LogHead
     torn: bytes = field(default=b"", repr=False)
     fault: CorruptionError | None = None
 
@@ -208,11 +208,11 @@ class Tail:
 
 def read_tail(
     data: bytes,
-    head: Head,
+    head: LogHead,
     *,
     start: int,
     path: str,
-) -> Tail:
+) -> SegmentTail:
     """Return the records that bytes of the segment `head.segment`, from `start` on, add to `head`.
 
     A commit is torn if its last line has no newline, or if sectors of it were never written (see
@@ -236,7 +236,7 @@ def read_tail(
         except CorruptionError as error:
             unfinished = records[committed:]
             if not is_torn(line, lines[number:], unfinished, start=offset, commit_start=began):
-                fault = located(str(error), path, offset, seq + 1)
+                fault = damage_at(str(error), path, offset, seq + 1)
             break
         seq = record.seq
         crc = next_crc
@@ -249,11 +249,11 @@ def read_tail(
             began = offset
             txns.append(record.txn)
     if end is not None:
-        head = Head(*end, tuple(txns), head.log_id or records[0].txn)
+        head = LogHead(*end, tuple(txns), head.log_id or records[0].txn)
     del records[committed:]
     if fault:
-        return Tail(records, head, fault=fault)
-    return Tail(records, head, data[head.size - start :])
+        return SegmentTail(records, head, fault=fault)
+    return SegmentTail(records, head, data[head.size - start :])
 
 
 def is_torn(
@@ -307,7 +307,7 @@ def torn_tail(
     )
 
 
-def located(
+def damage_at(
     reason: str,
     path: str,
     byte: int,

@@ -45,11 +45,11 @@ class Disk:
             descriptor = os.open(path, flags | _CAREFULLY | _BINARY, 0o600)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENXIO):
-                raise irregular(path) from None
+                raise irregular_file(path) from None
             raise
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise irregular(path)
+            raise irregular_file(path)
         return descriptor
 
     def close(self, descriptor: int) -> None:
@@ -191,7 +191,7 @@ class Disk:
             return False
 
 
-def irregular(path: str) -> CorruptionError:
+def irregular_file(path: str) -> CorruptionError:
     """Return the error for a path that is no plain file or folder."""
     return CorruptionError(
         f"{path!r} is a link, a FIFO or a device, a file in place of a folder, or a folder in "

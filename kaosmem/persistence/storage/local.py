@@ -25,6 +25,7 @@ from kaosmem.persistence.steps import (
     Append,
     Create,
     Delete,
+    DeleteLeftovers,
     Discard,
     Draft,
     List,
@@ -34,12 +35,11 @@ from kaosmem.persistence.steps import (
     ReadNote,
     ReadParts,
     Step,
-    Sweep,
     Sync,
     Truncate,
     Write,
 )
-from kaosmem.persistence.storage.disk import Disk, LeaveLine, irregular
+from kaosmem.persistence.storage.disk import Disk, LeaveLine, irregular_file
 
 _ABANDONED_S = 3600.0
 _LOCK_TRIES = 100
@@ -92,7 +92,7 @@ class LocalStorage:
                 return self._noted()
             case Sync(path, since):
                 return self._sync(self._path(path), since)
-            case Sweep(folder):
+            case DeleteLeftovers(folder):
                 return self._sweep_all(self._path(folder))
             case Write(path, chunks):
                 whole = self._path(path)
@@ -201,7 +201,7 @@ class LocalStorage:
         except FileNotFoundError:
             return set()
         except NotADirectoryError:
-            raise irregular(path) from None
+            raise irregular_file(path) from None
 
     def _read_parts(self, parts: Iterable[tuple[str, int, int | None]]) -> list[bytes]:
         """Return parts of files, of each its path, its first byte and its size, None for the rest.
@@ -477,7 +477,7 @@ class LocalStorage:
         if path not in self._plain:
             for each in (self._namespace, self._folder, path):
                 if self._disk.is_link(each):
-                    raise irregular(each)
+                    raise irregular_file(each)
             self._plain.add(path)
 
 
@@ -495,7 +495,7 @@ def list_folders(folder: Path) -> list[str]:
     except FileNotFoundError:
         return []
     except NotADirectoryError:
-        raise irregular(folder.as_posix()) from None
+        raise irregular_file(folder.as_posix()) from None
 
 
 def holds_session(folder: Path) -> bool:

@@ -23,6 +23,7 @@ from kaosmem.persistence.steps import (
     Append,
     Create,
     Delete,
+    DeleteLeftovers,
     Discard,
     Draft,
     List,
@@ -32,7 +33,6 @@ from kaosmem.persistence.steps import (
     ReadNote,
     ReadParts,
     Step,
-    Sweep,
     Sync,
     TakenError,
     Truncate,
@@ -95,7 +95,7 @@ class ObjectStorage:
                 return self._read(path, start)
             case ReadParts(parts):
                 return self._read_parts(parts)
-            case Lock() | Sync() | Sweep() | Discard() | ReadNote():
+            case Lock() | Sync() | DeleteLeftovers() | Discard() | ReadNote():
                 # the name of a commit is the compare-and-swap, and what is stored is durable
                 return None
             case Draft(_, chunks):

@@ -14,10 +14,10 @@ from kaosmem.persistence.commit import LogEnd
 from kaosmem.persistence.files.records import FORMAT_VERSION
 from kaosmem.persistence.log import SessionLog
 from kaosmem.sections.archive import Archived
-from kaosmem.sections.item_table import Moment
+from kaosmem.sections.item_table import ChangeCounts
 from kaosmem.sections.section import Section
 from kaosmem.session.saving.hydration import Hydrated
-from kaosmem.session.saving.past import Past, by_section
+from kaosmem.session.saving.version_history import VersionHistory, by_section
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.trace.trace import TRACE_SECTION, turn_entry
 from kaosmem.trace.turn import Turn
@@ -34,7 +34,7 @@ def describe(sections: Iterable[Section], counter: TokenCounter) -> JSONDict:
 
 
 @dataclass(frozen=True)
-class Frozen:
+class SnapshotContent:
     """The state of a session at one moment, to be written while the session goes on.
 
     Attributes:
@@ -49,7 +49,7 @@ class Frozen:
     turns: Sequence[Turn]
 
     @classmethod
-    def of(cls, session: Hydrated, counter: TokenCounter) -> Frozen:
+    def of(cls, session: Hydrated, counter: TokenCounter) -> SnapshotContent:
         """Return the state of all that is kept on disk."""
         kept = [each for each in session.sections.values() if each.spec.persistence != "none"]
         states = {section.spec.name: section.state() for section in kept}
@@ -75,7 +75,7 @@ class Frozen:
         for turn in self.turns:
             yield TRACE_SECTION, turn_entry(turn)
 
-    def merged(self, on_disk: Iterable[Archived]) -> Frozen:
+    def merged(self, on_disk: Iterable[Archived]) -> SnapshotContent:
         """Return the state with the versions of archive files, each once, at its last position.
 
         Files may hold versions, even repeatedly, that are still in memory.
@@ -88,7 +88,7 @@ class Frozen:
             versions[text] = version
         return self.with_archive([*versions.values()])
 
-    def with_archive(self, archived: Sequence[Archived]) -> Frozen:
+    def with_archive(self, archived: Sequence[Archived]) -> SnapshotContent:
         """Return the state with these versions as the whole archive."""
         versions = Counter(version.item.section for version in archived)
         places = {(each.item.section, each.position) for each in archived}
@@ -120,14 +120,14 @@ class Checkpoints:
         self,
         log: SessionLog,
         session: Hydrated,
-        past: Past,
+        version_history: VersionHistory,
         *,
         counter: TokenCounter,
     ) -> None:
         self.notices: list[str] = []
         self._log = log
         self._session = session
-        self._past = past
+        self._version_history = version_history
         self._counter = counter
         self._writing: asyncio.Task[None] | None = None
 
@@ -141,17 +141,17 @@ class Checkpoints:
         before = self._writing
         if before is not None and before.done():
             before = None
-        moments: dict[Section, Moment] = {}
+        counts_by_section: dict[Section, ChangeCounts] = {}
         for section in self._session.sections.values():
-            moment = section.index.to_store
+            change_counts = section.index.to_store
             is_kept = section.spec.persistence != "none" and not section.held.unloaded
-            if is_kept and moment is not None:
-                moments[section] = moment
-        frozen = None
+            if is_kept and change_counts is not None:
+                counts_by_section[section] = change_counts
+        snapshot_content = None
         if before is None and self._log.snapshot_due:
-            frozen = Frozen.of(self._session, self._counter)
-        if moments or frozen:
-            writing = self._write(before, moments, frozen, self._log.end)
+            snapshot_content = SnapshotContent.of(self._session, self._counter)
+        if counts_by_section or snapshot_content:
+            writing = self._write(before, counts_by_section, snapshot_content, self._log.end)
             self._writing = asyncio.create_task(writing)
 
     async def finished(self) -> None:
@@ -162,29 +162,29 @@ class Checkpoints:
     async def _write(
         self,
         before: asyncio.Task[None] | None,
-        moments: Mapping[Section, Moment],
-        frozen: Frozen | None,
+        counts_by_section: Mapping[Section, ChangeCounts],
+        snapshot_content: SnapshotContent | None,
         at: LogEnd,
     ) -> None:
         if before is not None:
             await before
         # Before the snapshot, which says of which commits there are indexes.
-        for section, moment in moments.items():
+        for section, change_counts in counts_by_section.items():
             name = section.spec.name
-            store = partial(self._store_index, section, moment, at)
+            store = partial(self._store_index, section, change_counts, at)
             await self._noting(f"no index of section {name!r} was written", store)
-        if frozen is None:
+        if snapshot_content is None:
             return
         store = partial(
             self._log.snapshot,
-            frozen.header,
-            frozen.items,
-            archived=frozen.archived_entries,
+            snapshot_content.header,
+            snapshot_content.items,
+            archived=snapshot_content.archived_entries,
             at=at,
         )
         if await self._noting("no snapshot was written", store):
-            frozen.release(self._session)
-            await self._past.let_go(at=at.head.seq)
+            snapshot_content.release(self._session)
+            await self._version_history.drop_stored_texts(at=at.head.seq)
 
     async def _noting(self, fault: str, store: Callable[[], bool]) -> bool:
         """Store a file in another thread, and return whether it is stored.
@@ -202,11 +202,11 @@ class Checkpoints:
     def _store_index(
         self,
         section: Section,
-        moment: Moment,
+        change_counts: ChangeCounts,
         at: LogEnd,
     ) -> bool:
         """Store the index of a section as it was at a moment, and return whether it is stored."""
-        dump = section.index.dump(moment)
+        dump = section.index.dump(change_counts)
         if dump is None:
             return False
         header = {"updates": dump.updates, "counter": self._counter.name}

@@ -26,9 +26,14 @@ from kaosmem.sections.operations import (
     WindowTurn,
 )
 from kaosmem.sections.section import Section
-from kaosmem.sections.spec import MAX_SECTIONS, WAITING, SectionSpec
-from kaosmem.sections.substitution import Forgotten
-from kaosmem.session.saving.salvaging import NONSENSE, intact_state, operation_of, repeat_intact
+from kaosmem.sections.spec import MAX_SECTIONS, PROPOSALS_SECTION, SectionSpec
+from kaosmem.sections.substitution import ForgottenIds
+from kaosmem.session.saving.partial_replay import (
+    MALFORMED_DATA_ERRORS,
+    intact_state,
+    operation_of,
+    repeat_intact,
+)
 from kaosmem.session.windows import Windows
 from kaosmem.tokens import count_content, get_counter
 from kaosmem.tokens.counters import TokenCounter
@@ -37,7 +42,7 @@ from kaosmem.types import JSONObject, JSONValue
 
 STATE_FIELDS = "states", "forgotten", "windows", "turns"
 """What a snapshot's header says beside the description of the session."""
-DORMANT: JSONObject = {"in_context": False}
+HIDDEN_FROM_CONTEXT: JSONObject = {"in_context": False}
 """Of a section without a spec: nothing is added to it, and it is not shown."""
 
 
@@ -54,7 +59,7 @@ class Hydrated:
     sections: dict[str, Section]
     description: JSONObject
     notices: list[str]
-    forgotten: Forgotten
+    forgotten: ForgottenIds
     unpurged: set[str]
     windows: Windows
     trace: Trace
@@ -77,7 +82,7 @@ def stored_specs(recovered: Recovered) -> list[SectionSpec]:
             ranker = default[name].ranker
         specs.append(SectionSpec.from_dict(stored, ranker=ranker))
     for name in sorted(found - described.keys() - {""}):
-        hidden = SectionSpec.from_dict({**DORMANT, "eviction": "none", "name": name})
+        hidden = SectionSpec.from_dict({**HIDDEN_FROM_CONTEXT, "eviction": "none", "name": name})
         specs.append(default.get(name, hidden))
     return specs
 
@@ -131,7 +136,7 @@ def hydrate(
         return _hydrate(recovered, specs, counter, ranker)
     except UnsupportedVersionError:
         raise
-    except NONSENSE as error:
+    except MALFORMED_DATA_ERRORS as error:
         damage = _replay_error(error)
         if recovered.is_partial or not read_only:
             raise damage from None
@@ -172,7 +177,7 @@ def _hydrate(
             "has; bring it back from a copy"
         )
     unknown = {
-        name: SectionSpec.from_dict({**stored, **DORMANT})
+        name: SectionSpec.from_dict({**stored, **HIDDEN_FROM_CONTEXT})
         for name, stored in described.items()
         if name not in known
     }
@@ -192,7 +197,7 @@ def _hydrate(
             section.recount(lambda item: count_content(item.content, counter))
     newest = descriptions[-1] if descriptions else {}
     description = {name: value for name, value in newest.items() if name not in STATE_FIELDS}
-    forgotten = Forgotten(header.get("forgotten", ()))
+    forgotten = ForgottenIds(header.get("forgotten", ()))
     forgotten.add(unpurged)
     is_partial = recovered.is_partial
     return Hydrated(sections, description, notices, forgotten, unpurged, windows, trace, is_partial)
@@ -273,7 +278,7 @@ def notices_of(
         f"section {name!r} is stored but no spec names it: its {len(sections[name])} items are "
         "kept, not shown"
         for name in unknown
-        if name != WAITING.name
+        if name != PROPOSALS_SECTION.name
     ]
     for name, spec in described.items():
         notice = _shrunk_notice(sections[name], spec.get("budget"))

@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
-from kaosmem.display import listed
+from kaosmem.display import comma_list
 from kaosmem.errors import (
     ConflictError,
     DuplicateError,
@@ -34,9 +34,9 @@ from kaosmem.sections.operations import (
     Use,
 )
 from kaosmem.sections.section import Section
-from kaosmem.sections.substitution import Forgotten, derived_from
+from kaosmem.sections.substitution import ForgottenIds, derived_from
 from kaosmem.session.saving.hydration import Hydrated
-from kaosmem.session.saving.salvaging import operation_of
+from kaosmem.session.saving.partial_replay import operation_of
 from kaosmem.types import JSONObject
 from kaosmem.types.content import ThinkingBlock
 from kaosmem.types.items import Item
@@ -44,7 +44,7 @@ from kaosmem.types.items import Item
 _SHOWN_CLASHES = 3
 
 
-class Theirs(NamedTuple):
+class UpstreamChanges(NamedTuple):
     """The changes that other writers have committed since a session was read.
 
     Attributes:
@@ -58,7 +58,9 @@ class Theirs(NamedTuple):
     stored: Hydrated | None
 
     @classmethod
-    def read(cls, log_changes: LogChanges, rehydrate: Callable[[Recovered], Hydrated]) -> Theirs:
+    def read(
+        cls, log_changes: LogChanges, rehydrate: Callable[[Recovered], Hydrated]
+    ) -> UpstreamChanges:
         """Return the changes that a log told, and the session if the log was read as a whole."""
         stored = None
         if log_changes.is_whole:
@@ -87,11 +89,11 @@ class Theirs(NamedTuple):
         return erased
 
     @property
-    def forgotten(self) -> Forgotten:
+    def forgotten(self) -> ForgottenIds:
         """The ids of forgotten items, of all if the session was read."""
         if self.stored is not None:
             return self.stored.forgotten
-        forgotten = Forgotten()
+        forgotten = ForgottenIds()
         forgotten.add(self.erased)
         return forgotten
 
@@ -99,7 +101,7 @@ class Theirs(NamedTuple):
 def rebase(
     sections: dict[str, Section],
     ours: Sequence[SectionOperation],
-    theirs: Theirs,
+    theirs: UpstreamChanges,
     stored: Mapping[str, Section],
 ) -> list[Operation]:
     """Bring sections to the state of the log, followed by unsaved changes.
@@ -116,7 +118,7 @@ def rebase(
     forgotten = theirs.forgotten
     touched = theirs.touched
     ours = [change for change in ours if not isinstance(change, Forget)]
-    told = ours
+    unsaved = ours
     ours = _not_formed_twice(ours, stored, forgotten)
     _check_clashes(ours, touched)
     _check_sources(ours, forgotten)
@@ -140,7 +142,7 @@ def rebase(
             shared = 0
             if touched is not None and name not in with_gaps:
                 shared = sections[name].held.taken
-                for change in told:
+                for change in unsaved:
                     if isinstance(change, Add) and change.section == name:
                         shared -= 1
             sections[name].take_over(section, shared=shared)
@@ -225,9 +227,9 @@ def _repeat(
                 section.update(change.item, at=change.at, is_version=change.is_version)
             case Remove(expired=True):
                 if touched is not None and change.id not in touched:
-                    section.retire((change.id,), at=_told(change))
+                    section.retire((change.id,), at=_removal_known_at(change))
             case Remove():
-                section.remove(change.id, at=_told(change))
+                section.remove(change.id, at=_removal_known_at(change))
             case Use():
                 section.use(change.ids)
             case Form():
@@ -244,7 +246,7 @@ def _repeat(
         ) from error
 
 
-def _told(change: Remove) -> datetime | None:
+def _removal_known_at(change: Remove) -> datetime | None:
     """Return when the session was told of a removal, None if the change does not say."""
     if change.ended is None:
         return None
@@ -263,10 +265,10 @@ def _repeat_settling(
         else:
             section.evict(change.ids)
         return
-    told = {*change.change.replaced}
+    source_ids = {*change.change.replaced}
     for _, item in change.change.items:
-        told.update(item.sources)
-    for item_id in told:
+        source_ids.update(item.sources)
+    for item_id in source_ids:
         if item_id in touched or item_id in forgotten:
             return
     section.compact(change.change)
@@ -301,8 +303,8 @@ def _check_clashes(ours: Sequence[SectionOperation], touched: Container[str] | N
     clashing = [item_id for item_id in rewritten + added if item_id in (touched or ())]
     if clashing:
         raise ConflictError(
-            f"another writer has changed {listed(list(map(shown, clashing)), _SHOWN_CLASHES)} too, so "
-            "nothing was written; open the session again and repeat the change"
+            f"another writer has changed {comma_list(list(map(shown, clashing)), _SHOWN_CLASHES)} "
+            "too, so nothing was written; open the session again and repeat the change"
         )
 
 

@@ -19,9 +19,9 @@ from kaosmem.persistence.storage.places import Location, list_sessions, unknown_
 from kaosmem.sections.archive import Archived
 from kaosmem.sections.operations import Describe
 from kaosmem.sections.section import Section
-from kaosmem.session.saving.checkpoints import Frozen, describe
+from kaosmem.session.saving.checkpoints import SnapshotContent, describe
 from kaosmem.session.saving.hydration import Hydrated, hydrate, stored_counter, stored_specs
-from kaosmem.session.saving.past import version_of
+from kaosmem.session.saving.version_history import version_of
 from kaosmem.session.windows import Windows
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.trace.trace import is_turn
@@ -135,7 +135,7 @@ def _whole(
     hydrated: Hydrated,
     counter: TokenCounter,
     damage: list[CorruptionError],
-) -> Frozen:
+) -> SnapshotContent:
     """Return the whole state of a session, with all archived versions and turns.
 
     Args:
@@ -145,9 +145,9 @@ def _whole(
     trace = hydrated.trace
     turns = trace.turns(entries, hydrated.unpurged)
     trace.stored = max((turn.number for turn in turns), default=0)
-    frozen = Frozen.of(replace(hydrated, windows=Windows()), counter)
+    snapshot_content = SnapshotContent.of(replace(hydrated, windows=Windows()), counter)
     on_disk = _usable(entries, hydrated, damage)
-    return replace(frozen.merged(on_disk), turns=turns)
+    return replace(snapshot_content.merged(on_disk), turns=turns)
 
 
 def _usable(
@@ -200,7 +200,7 @@ def _noted(version: Archived, outdated: Mapping[str, datetime]) -> Archived:
 def _store(
     open_log: Callable[[], tuple[SessionLog, Recovered]],
     description: JSONObject,
-    whole: Frozen,
+    whole: SnapshotContent,
 ) -> bool:
     """Store a session, and return whether its id was free."""
     try:

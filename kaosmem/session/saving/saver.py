@@ -16,7 +16,7 @@ from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
 from kaosmem.persistence.storage.places import stored_files
 from kaosmem.sections.archive import Archived
-from kaosmem.sections.item_table import Moment
+from kaosmem.sections.item_table import ChangeCounts
 from kaosmem.sections.operations import (
     Add,
     Credit,
@@ -30,11 +30,11 @@ from kaosmem.sections.operations import (
 )
 from kaosmem.sections.section import Section
 from kaosmem.sections.substitution import derived_from
-from kaosmem.session.saving.checkpoints import Checkpoints, Frozen, describe
+from kaosmem.session.saving.checkpoints import Checkpoints, SnapshotContent, describe
 from kaosmem.session.saving.hydration import Hydrated
-from kaosmem.session.saving.past import Past
-from kaosmem.session.saving.rebasing import Theirs, forget_derived, is_reply, rebase
-from kaosmem.session.saving.turns import OneLoop, in_line
+from kaosmem.session.saving.rebasing import UpstreamChanges, forget_derived, is_reply, rebase
+from kaosmem.session.saving.turns import SingleLoopGuard, in_line
+from kaosmem.session.saving.version_history import VersionHistory
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONObject
 from kaosmem.types.items import Item, StoredItem, decoded
@@ -50,7 +50,7 @@ To apply them takes 20 ms and more.
 
 
 @dataclass
-class Erased:
+class ErasedItems:
     """The items that were erased, and where.
 
     Attributes:
@@ -84,7 +84,7 @@ class Saver:
         log: SessionLog,
         hydrated: Hydrated,
         *,
-        past: Past,
+        version_history: VersionHistory,
         place: Hashable,
         counter: TokenCounter,
         rehydrate: Callable[[Recovered], Hydrated],
@@ -94,7 +94,7 @@ class Saver:
         self._place = place
         self._counter = counter
         self._rehydrate = rehydrate
-        self._past = past
+        self._version_history = version_history
         self._session = hydrated
         self._sections = hydrated.sections
         self.windows = hydrated.windows
@@ -106,15 +106,15 @@ class Saver:
         self._to_forget: set[str] = set()  # until the log says so
         self._ids_in_batch: set[str] = set()  # of these, what the batch says
         self.unpurged = hydrated.unpurged
-        self._erased = Erased()  # until `forget` returns it
+        self._erased = ErasedItems()  # until `forget` returns it
         self._is_purge_due = bool(hydrated.unpurged) or log.has_leftovers
         # Stored indexes may hold words of what is forgotten, too.
         self._is_index_purge_due = self._is_purge_due
         self._tries = 0  # of the save under way
         self.is_in_conflict = False
         """Whether the last save raised ConflictError, so that its caller knows what is unsaved."""
-        self._one_loop = OneLoop()
-        self._checkpoints = Checkpoints(log, hydrated, past, counter=counter)
+        self._one_loop = SingleLoopGuard()
+        self._checkpoints = Checkpoints(log, hydrated, version_history, counter=counter)
 
     async def save(self) -> None:
         """Commit all changes after the commits of others, and finish pending erasures.
@@ -138,7 +138,7 @@ class Saver:
         with self._one_loop:
             await _finished(self._refresh(discard=discard))
 
-    async def forget(self, item_ids: Collection[str]) -> Erased:
+    async def forget(self, item_ids: Collection[str]) -> ErasedItems:
         """Erase items and all that is derived from them, here and wherever the session is stored.
 
         Returns all that was erased, by earlier calls that failed too. Raises as `save`.
@@ -146,7 +146,7 @@ class Saver:
         self._to_forget |= {*item_ids}
         await self.save()
         erased = self._erased
-        self._erased = Erased()
+        self._erased = ErasedItems()
         erased.item_ids.update(item_ids)
         return erased
 
@@ -263,23 +263,25 @@ class Saver:
             ConflictError: If the session was deleted or replaced, or both changed the same.
         """
         log_changes = await asyncio.to_thread(self._log.catch_up)
-        theirs = await asyncio.to_thread(Theirs.read, log_changes, self._rehydrate)
-        if theirs.stored is None and (discard or self._needs_all(theirs) or self._both(theirs)):
+        theirs = await asyncio.to_thread(UpstreamChanges.read, log_changes, self._rehydrate)
+        if theirs.stored is None and (
+            discard or self._needs_all(theirs) or self._changed_by_both(theirs)
+        ):
             log_changes = await asyncio.to_thread(self._log.catch_up, whole=True)
-            theirs = await asyncio.to_thread(Theirs.read, log_changes, self._rehydrate)
+            theirs = await asyncio.to_thread(UpstreamChanges.read, log_changes, self._rehydrate)
         if log_changes.is_settled:
             self._settle()
-        self._go_on(theirs, discard=discard)
+        self._rebase_on(theirs, discard=discard)
         self._take_in(theirs)
         self._log.adopt(log_changes)
         self._is_purge_due |= self._log.has_leftovers
 
-    def _go_on(self, theirs: Theirs, *, discard: bool) -> None:
+    def _rebase_on(self, theirs: UpstreamChanges, *, discard: bool) -> None:
         """Put the unsaved changes after the commits of others, or drop them."""
         stored = theirs.stored
         read = {} if stored is None else stored.sections
         if theirs.touched is not None and not self._needs_all(theirs):
-            taken = self._both(theirs)
+            taken = self._changed_by_both(theirs)
             if discard:
                 taken = self._with_unsaved()
             read = {name: section for name, section in read.items() if name in taken}
@@ -296,7 +298,7 @@ class Saver:
         turns = [each.data for each in theirs.operations if isinstance(each, TraceTurn)]
         self.trace.follow(turns, None if stored is None else stored.trace)
 
-    def _needs_all(self, theirs: Theirs) -> bool:
+    def _needs_all(self, theirs: UpstreamChanges) -> bool:
         """Return whether all sections must be read after changes of others."""
         # Others may also have derived more from what is forgotten here, but not yet in the log.
         is_much = len(theirs.operations) > _MANY_RECORDS
@@ -312,7 +314,7 @@ class Saver:
         self._unsaved = ours
         return ours
 
-    def _follow_windows(self, ours: Sequence[Operation], theirs: Theirs) -> None:
+    def _follow_windows(self, ours: Sequence[Operation], theirs: UpstreamChanges) -> None:
         """Put the turns of windows that are unsaved after the turns of others."""
         histories = set()
         for name, section in self._sections.items():
@@ -331,7 +333,7 @@ class Saver:
             has_replies=any(each.section in histories and is_reply(each) for each in ours),
         )
 
-    def _is_foreign(self, theirs: Theirs) -> bool:
+    def _is_foreign(self, theirs: UpstreamChanges) -> bool:
         """Return whether others open the session with more sections or another counter."""
         own = self._counter.name
         descriptions = [self._description, *theirs.descriptions]
@@ -340,7 +342,7 @@ class Saver:
                 return True
         return any(each.get("counter", own) != own for each in descriptions)
 
-    def _both(self, theirs: Theirs) -> set[str]:
+    def _changed_by_both(self, theirs: UpstreamChanges) -> set[str]:
         """Return the names of sections with changes of others and unsaved ones here."""
         changed = {each.section for each in theirs.operations if not isinstance(each, Describe)}
         return self._with_unsaved() & changed
@@ -353,7 +355,7 @@ class Saver:
                 unsaved.add(name)
         return unsaved
 
-    def _take_in(self, theirs: Theirs) -> None:
+    def _take_in(self, theirs: UpstreamChanges) -> None:
         """Note the changes of others to the session as a whole."""
         stored = theirs.stored
         if stored is not None:
@@ -381,13 +383,13 @@ class Saver:
         """
         await self._commit()
         # A tombstone that another writer was faster than is written again: it is not in the log.
-        archived = await self._past.by_section(with_unpurged=True)
+        archived = await self._version_history.by_section(with_unpurged=True)
         told = {*self._to_forget}
-        moments = self._moments()
+        change_counts = self._change_counts()
         derived = await self.derived_items(told, archived)
         forgotten = told.union(item.id for item in derived)
         # A section that is not stored has no journal.
-        if not self._is_settled or moments != self._moments():
+        if not self._is_settled or change_counts != self._change_counts():
             return
         self._ids_in_batch = told
         for name, section in self._sections.items():
@@ -419,7 +421,7 @@ class Saver:
             archived: The versions of the archive files; they are read without it.
         """
         if archived is None:
-            archived = await self._past.by_section()
+            archived = await self._version_history.by_section()
         items: list[Item | StoredItem] = []
         for section in self._sections.values():
             items += section.held.stored
@@ -439,22 +441,22 @@ class Saver:
         If commits or changes come in meanwhile, leave it for later.
         """
         await self._commit()
-        archived = await self._past.by_section()
+        archived = await self._version_history.by_section()
         if not self._is_settled:
             return
         if self._log.seq == 0:  # no file holds anything
             self._note_erased()
             return
         files = await asyncio.to_thread(stored_files, self._log.storage)
-        frozen = Frozen.of(self._session, self._counter)
+        snapshot_content = SnapshotContent.of(self._session, self._counter)
         forgotten = {*self.unpurged}
         turns = await asyncio.to_thread(
             lambda: self.trace.turns(self._log.archives.all(), forgotten)
         )
-        frozen = replace(frozen, turns=turns)
+        snapshot_content = replace(snapshot_content, turns=turns)
 
-        def purge() -> Frozen:
-            whole = frozen.merged(chain.from_iterable(archived.values()))
+        def purge() -> SnapshotContent:
+            whole = snapshot_content.merged(chain.from_iterable(archived.values()))
             self._log.purge(whole.header, whole.items, archived=whole.archived_entries)
             return whole
 
@@ -463,10 +465,10 @@ class Saver:
         except ConflictError:
             await self._take_in_log()
             return
-        frozen.release(self._session)
+        snapshot_content.release(self._session)
         for name, state in whole.header["states"].items():
             self._sections[name].archive.on_disk = state["archived"]
-        await self._past.let_go()
+        await self._version_history.drop_stored_texts()
         self._note_no_indexes()
         clear_memos()
         self._erased.files |= files - await asyncio.to_thread(stored_files, self._log.storage)
@@ -484,8 +486,8 @@ class Saver:
         for section in self._sections.values():
             section.index.not_stored()
 
-    def _moments(self) -> list[Moment]:
-        return [section.held.moment for section in self._sections.values()]
+    def _change_counts(self) -> list[ChangeCounts]:
+        return [section.held.change_counts for section in self._sections.values()]
 
 
 def _purge_indexes(sections: Iterable[Section]) -> None:

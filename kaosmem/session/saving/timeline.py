@@ -1,4 +1,4 @@
-"""A section as a session was told of it, at any time.
+"""A section as a session knew it, at any time.
 
 There are two clocks. An item holds from its timestamp, else from when it was added: valid time. The
 session knows an item since it was added: known time. Evictions and compactions change neither.
@@ -12,16 +12,16 @@ from datetime import datetime
 from operator import attrgetter
 from typing import NamedTuple
 
-from kaosmem.entities import Entity, Relationship, part_of
+from kaosmem.entities import Entity, Relationship, graph_part_of
 from kaosmem.sections.archive import Archived
 from kaosmem.sections.section import Section
-from kaosmem.sections.substitution import Replaced
+from kaosmem.sections.substitution import ReplacedCounts
 from kaosmem.types.items import Item
 from kaosmem.types.versions import Interval, Version, in_order
 
 
-class ToldItem(NamedTuple):
-    """An item of a section, live or archived, as the session was told of it.
+class BitemporalItem(NamedTuple):
+    """An item of a section, live or archived, with its valid time and its known time.
 
     Attributes:
         order: The items of a section ascend by it in the order in which they came.
@@ -51,8 +51,8 @@ class ToldItem(NamedTuple):
         return self.ended[0]
 
 
-def told(section: Section, archived: Iterable[Archived]) -> list[ToldItem]:
-    """Return all that a section was told, in order.
+def bitemporal_items(section: Section, archived: Iterable[Archived]) -> list[BitemporalItem]:
+    """Return all items that a section ever had, in order.
 
     A summary that a compaction made is left out for its originals.
 
@@ -63,20 +63,20 @@ def told(section: Section, archived: Iterable[Archived]) -> list[ToldItem]:
     # Of a damaged session, the archive may number its items as the log numbers others.
     contents: dict[tuple[int | None, str], dict[datetime | None, Archived]] = {}
     for version in (*archived, *section.archive.in_memory()):
-        if not Replaced.by(version.item):
+        if not ReplacedCounts.by(version.item):
             of = version.ordinal, version.item.id
             contents.setdefault(of, {})[version.corrected] = version  # files may hold it, too
     for ordinal in section.held:
         item = section.held[ordinal]
-        if not Replaced.by(item):
+        if not ReplacedCounts.by(item):
             contents.setdefault((ordinal, item.id), {})[None] = Archived(item, ordinal)
-    items: list[ToldItem] = []
+    items: list[BitemporalItem] = []
     for versions in contents.values():
-        items += _told_of(versions)
+        items += _bitemporal_versions(versions)
     return sorted(items, key=attrgetter("order"))
 
 
-def _told_of(versions: dict[datetime | None, Archived]) -> Iterator[ToldItem]:
+def _bitemporal_versions(versions: dict[datetime | None, Archived]) -> Iterator[BitemporalItem]:
     """Yield the contents that an item had, by when they were corrected."""
     known_from: datetime | None = None
     for corrected in (*sorted(filter(None, versions)), None):
@@ -85,13 +85,15 @@ def _told_of(versions: dict[datetime | None, Archived]) -> Iterator[ToldItem]:
             item = version.item
             number = version.ordinal
             order = (number is None, number or 0, item.created_at)
-            yield ToldItem(item, order, known_from or item.created_at, corrected, version.ended)
+            yield BitemporalItem(
+                item, order, known_from or item.created_at, corrected, version.ended
+            )
         known_from = corrected
 
 
 def versions_of(
-    items: Iterable[ToldItem], *, known_at: datetime | None = None
-) -> list[Version[ToldItem]]:
+    items: Iterable[BitemporalItem], *, known_at: datetime | None = None
+) -> list[Version[BitemporalItem]]:
     """Return the versions of one fact, oldest first, as they were known at a time.
 
     None is now.
@@ -107,7 +109,7 @@ def versions_of(
 
 def section_at(
     section: Section,
-    items: Iterable[ToldItem],
+    items: Iterable[BitemporalItem],
     *,
     as_of: datetime | None,
     known_at: datetime | None,
@@ -117,7 +119,7 @@ def section_at(
     Without `as_of`, replaced versions are there for questions about the past, as in the section
     itself, and the version that held at `known_at` is live beside one that was yet to begin.
     """
-    facts: dict[object, list[ToldItem]] = {}
+    facts: dict[object, list[BitemporalItem]] = {}
     for number, each in enumerate(items):
         if each.is_known(known_at):
             fact_id: object = number  # an item without a key is a fact of its own
@@ -125,7 +127,7 @@ def section_at(
                 fact_id = (each.item.key,)
             facts.setdefault(fact_id, []).append(each)
     now = None if section.present is None else known_at
-    chosen: list[Version[ToldItem]] = []
+    chosen: list[Version[BitemporalItem]] = []
     for fact in facts.values():
         versions = versions_of(fact, known_at=known_at)
         # Else it was removed, and no question may bring it back.
@@ -149,7 +151,9 @@ def section_at(
     return then
 
 
-def _held_at(time: datetime, versions: Iterable[Version[ToldItem]]) -> list[Version[ToldItem]]:
+def _held_at(
+    time: datetime, versions: Iterable[Version[BitemporalItem]]
+) -> list[Version[BitemporalItem]]:
     """Return the versions that held at a time.
 
     A relationship holds as its properties `valid_from` and `valid_until` say. Its ends hold as long
@@ -159,7 +163,7 @@ def _held_at(time: datetime, versions: Iterable[Version[ToldItem]]) -> list[Vers
     entities = []
     ends: set[str] = set()
     for version in versions:
-        part = part_of(version.item.item.metadata)
+        part = graph_part_of(version.item.item.metadata)
         begin = version.valid_from
         if isinstance(part, Relationship) and part.validity != Interval():
             if not part.validity.covers(time):

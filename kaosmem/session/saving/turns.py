@@ -19,7 +19,7 @@ TURNS_AROUND: ContextVar[tuple[object, ...]] = ContextVar("TURNS_AROUND", defaul
 """The turns that a task is inside of. Tasks that it starts inherit them."""
 
 
-class OneLoop:
+class SingleLoopGuard:
     """Lets tasks of one event loop at a time in.
 
     A lock alone would let the tasks of a second loop wait for ever.
@@ -53,7 +53,7 @@ class OneLoop:
             self._inside -= 1
 
 
-class Queues:
+class KeyedQueues:
     """Gives blocks of one key one after another, in the order of asking.
 
     They may ask in any thread and event loop.
@@ -94,19 +94,19 @@ class Queues:
                     del self._waiting[key]
 
 
-TURNS_OF_PLACES = Queues(
+TURNS_OF_PLACES = KeyedQueues(
     "a turn inside a turn of the same session would wait for itself; pass the open memory on, or "
     "end the outer turn first; in async functions use SessionMemory, which can wait there"
 )
 """The turns that open a session, by the place of the session: `in_turn` blocks and `Sessions`."""
 
 
-class Turns:
+class TurnQueue:
     """Gives turns in the order in which they are asked for, each once the one before has ended."""
 
     def __init__(self) -> None:
-        self._one_loop = OneLoop()
-        self._queue = Queues(
+        self._one_loop = SingleLoopGuard()
+        self._queue = KeyedQueues(
             "a turn inside a turn of the same session would wait for itself; end the outer turn "
             "first, or leave out the inner one"
         )
@@ -123,7 +123,7 @@ class Turns:
                 yield
 
 
-_LINES = Queues("a save inside a save of the same session would wait for itself")
+_SAVE_QUEUES = KeyedQueues("a save inside a save of the same session would wait for itself")
 _LINE_S = 5.0
 
 
@@ -138,7 +138,7 @@ async def in_line(
     async with AsyncExitStack() as stack:
         with suppress(OSError):  # TimeoutError among them
             async with asyncio.timeout(_LINE_S):
-                await stack.enter_async_context(_LINES.take(key))
+                await stack.enter_async_context(_SAVE_QUEUES.take(key))
                 waiting = line_up()
                 if waiting is not None:
                     stack.callback(_leave, waiting)

@@ -25,7 +25,7 @@ from kaosmem.persistence.files.records import decode_record
 from kaosmem.persistence.log import SessionLog
 from kaosmem.sections.archive import Archived
 from kaosmem.sections.spec import MAX_SECTIONS
-from kaosmem.session.saving.checkpoints import Frozen
+from kaosmem.session.saving.checkpoints import SnapshotContent
 from kaosmem.session.saving.hydration import hydrate
 from kaosmem.tokens.counters import EstimateCounter
 from tests.persistence.damage.forgery import Forger, encoded, seal
@@ -96,7 +96,7 @@ async def made():
     plain = stored(memory)
     log, recovered = SessionLog.open(memory.admin.fs, "s")
     hydrated = hydrate(recovered, SPECS, COUNTER, None)
-    frozen = Frozen.of(hydrated, COUNTER)
+    frozen = SnapshotContent.of(hydrated, COUNTER)
     log.snapshot(frozen.header, frozen.items, archived=frozen.archived_entries, at=log.end)
     async with SessionMemory.open(memory.admin.fs, "s", sections=SPECS, counter=COUNTER) as again:
         await live(again, "n")

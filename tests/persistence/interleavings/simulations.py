@@ -10,6 +10,7 @@ from kaosmem.persistence.steps import (
     Append,
     Create,
     Delete,
+    DeleteLeftovers,
     Discard,
     Draft,
     List,
@@ -18,7 +19,6 @@ from kaosmem.persistence.steps import (
     Read,
     ReadNote,
     ReadParts,
-    Sweep,
     Sync,
     Truncate,
     Write,
@@ -90,7 +90,7 @@ class SimulatedDisk:
                 return world, Answer(tuple(map(int, note.split())) or None)
             case Sync(path) if path not in world.files:
                 return world, Answer(path, FileNotFoundError)
-            case Sync() | Sweep():
+            case Sync() | DeleteLeftovers():
                 return world, Answer()
             case More(path, data, last):
                 return _noting(

@@ -10,14 +10,14 @@ from itertools import islice
 from kaosmem.arguments import MAX_INTEGER
 from kaosmem.errors import InvalidArgumentError, SectionFullError
 from kaosmem.names import shown
-from kaosmem.sections.eviction import EvictionQueue, Standing, combined
+from kaosmem.sections.eviction import EvictionQueue, EvictionStats, combined_stats
 from kaosmem.sections.item_table import ItemTable, is_user_message
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types.items import Item
 from kaosmem.units import Link
 
 
-class Room:
+class VictimSelection:
     """Chooses the units of a table that leave, so that another one has room."""
 
     def __init__(self, held: ItemTable) -> None:
@@ -87,7 +87,7 @@ class Room:
         most = held.spec.max_items
         surplus = 0 if most is None else len(held) - most
         kept = {*islice(held.newest_first(), 1), *held.units.firsts(map(held.ordinal, keep))}
-        newcomer = Standing(held.taken, held.taken, 0, 0, MAX_INTEGER, 0, 0, 0)
+        newcomer = EvictionStats(held.taken, held.taken, 0, 0, MAX_INTEGER, 0, 0, 0)
         return self._victims(newcomer, own=kept, tokens=tokens, items=surplus)
 
     def _is_older(self, item: Item, now: datetime | None) -> bool:
@@ -199,19 +199,19 @@ class Room:
             return set()
         return {self._held.units.first(question)}
 
-    def _prospect(self, item: Item, joined: Iterable[int]) -> Standing:
-        """Return the standing of the unit that an item would be in with the units that it joins."""
+    def _prospect(self, item: Item, joined: Iterable[int]) -> EvictionStats:
+        """Return the statistics of the unit that an item would form with the units it joins."""
         held = self._held
         own = held.ordinals.get(item.id, held.taken)
-        parts = [Standing(own, own, 1, item.tokens, item.priority, 0, 0, int(item.pinned))]
+        parts = [EvictionStats(own, own, 1, item.tokens, item.priority, 0, 0, int(item.pinned))]
         for first in joined:
             members = held.units.members(first)
-            parts += [held.standing(member) for member in members if member != own]
-        return combined(parts)
+            parts += [held.eviction_stats(member) for member in members if member != own]
+        return combined_stats(parts)
 
     def _victims(
         self,
-        newcomer: Standing,
+        newcomer: EvictionStats,
         *,
         own: Collection[int],
         tokens: int,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from kaosmem.arguments import Clock
 from kaosmem.assembly.context import Decision, Reason
-from kaosmem.assembly.why import gone
-from kaosmem.display import listed
+from kaosmem.assembly.why import why_not_held
+from kaosmem.display import comma_list
 from kaosmem.errors import NotFoundError
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.query import Query
@@ -17,7 +17,7 @@ from kaosmem.sections.archive import Archived
 from kaosmem.sections.keyed_versions import is_older
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.session.roster import Roster
+from kaosmem.session.source_registry import SourceRegistry
 from kaosmem.types.items import Item
 
 EVICTED = "it was evicted"
@@ -25,11 +25,11 @@ EVICTED = "it was evicted"
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class UnofferedItems:
     """The items that no section offered to a turn.
 
     Args:
-        roster: The sections and sources that were asked.
+        registry: The sections and sources that were asked.
         specs: The specs of those that could be shown, by name.
         query: The query of the turn.
         wanted: The filter, or None.
@@ -37,7 +37,7 @@ class LeftOut:
         stored: Yields the archived versions of the session's files.
     """
 
-    roster: Roster
+    registry: SourceRegistry
     specs: Mapping[str, SectionSpec]
     query: Query
     wanted: MetadataFilter | None
@@ -46,10 +46,10 @@ class LeftOut:
 
     def decide(self, item_id: str) -> Decision:
         """Return the decision on an item that was not proposed. Raises NotFoundError."""
-        decision = self._decided(self.roster, item_id)
+        decision = self._decided(self.registry, item_id)
         if decision is not None:
             return decision
-        present = self.roster.present
+        present = self.registry.present
         if present is None:
             return self._decided_in_files(item_id)
         decision = self._decided(present, item_id) or self._decided_in_files(item_id)
@@ -67,17 +67,17 @@ class LeftOut:
         if with_files:
             for version in self.stored():
                 yield version.item
-        for section in self.roster.sections.values():
+        for section in self.registry.sections.values():
             for version in section.archive.in_memory():
                 yield version.item
-        for _, section in self.roster.all_sections():
+        for _, section in self.registry.all_sections():
             yield from section
 
-    def _decided(self, roster: Roster, item_id: str) -> Decision | None:
-        for name, section in roster.all_sections():
+    def _decided(self, registry: SourceRegistry, item_id: str) -> Decision | None:
+        for name, section in registry.all_sections():
             if item_id in section:
                 return self._decided_live(name, section, item_id)
-        for name, section in roster.sections.items():
+        for name, section in registry.sections.items():
             version = section.archive.newest(item_id)
             if version is not None:
                 return self._decided_archived(name, section, version)
@@ -93,7 +93,7 @@ class LeftOut:
         item = section.peek(item_id)
         out = Decision(item_id, name, False, Reason.NOT_SHOWN, None, None, item.tokens, item=item)
         if name not in self.specs:
-            return replace(out, fault=f"the turn asked for {listed([*self.specs], 4)} alone")
+            return replace(out, fault=f"the turn asked for {comma_list([*self.specs], 4)} alone")
         wanted = self.wanted
         if not section.proposer.is_passed(item_id, wanted):
             fault = "" if wanted is None else wanted.faults(item.metadata)
@@ -114,7 +114,7 @@ class LeftOut:
         for version in self.stored():
             if version.item.id == item_id:
                 found = version
-        section = None if found is None else self.roster.sections.get(found.item.section)
+        section = None if found is None else self.registry.sections.get(found.item.section)
         if found is None or section is None:
             raise NotFoundError(f"no item {shown(item_id)} in the session")
         return self._decided_archived(section.spec.name, section, found)
@@ -137,7 +137,7 @@ class LeftOut:
             newest = None  # a stored turn is asked, which came before the newer version
         if newest is None:
             ended = None if version.ended is None else version.ended[1]
-            fault = gone(item, self.known_items(with_files=True), self.clock(), ended)
+            fault = why_not_held(item, self.known_items(with_files=True), self.clock(), ended)
         if newest is None and not fault and version.position is not None:
             fault = f"{EVICTED} from its section, which keeps {_limit(section)}, and the query did "
             fault += "not recall it"

@@ -9,12 +9,12 @@ from itertools import islice
 from operator import attrgetter
 from types import MappingProxyType
 
-from kaosmem.arguments import Clock, check_count, check_instance, check_several, check_text
+from kaosmem.arguments import Clock, check_collection, check_count, check_instance, check_text
 from kaosmem.errors import InvalidArgumentError, NotFoundError, SourceError
 from kaosmem.filters import Filter, parse_filter
 from kaosmem.formation.shelf import FactShelf
 from kaosmem.language.query import Query
-from kaosmem.names import check_name, choices, shown, shown_name
+from kaosmem.names import check_name, name_hint, shown, shown_name
 from kaosmem.sections import NamedSource
 from kaosmem.sections.proposal import Hit, Source
 from kaosmem.sections.section import Section
@@ -30,7 +30,7 @@ _MESSAGES_BEFORE = 3
 _CHARS_BEFORE = 1_000
 
 
-class Roster:
+class SourceRegistry:
     """The sections of a session in order of declaration, then its sources in order of attachment.
 
     Args:
@@ -39,19 +39,19 @@ class Roster:
 
     Attributes:
         attached: The attached sources by name.
-        present: For sections as they were, the roster of the sections as they are.
+        present: For sections as they were, the registry of the sections as they are.
     """
 
     def __init__(self, sections: Mapping[str, Section], *, counter: TokenCounter) -> None:
         self.sections = sections
         self.attached: dict[str, Attachment] = {}
-        self.present: Roster | None = None
+        self.present: SourceRegistry | None = None
         self._counter = counter
         self._specs = {name: section.spec for name, section in sections.items()}
 
-    def over(self, sections: Mapping[str, Section]) -> Roster:
-        """Return a roster of these sections as they were at another time, with the same sources."""
-        other = Roster(sections, counter=self._counter)
+    def with_sections(self, sections: Mapping[str, Section]) -> SourceRegistry:
+        """Return a registry of these sections as they were at a time, with the same sources."""
+        other = SourceRegistry(sections, counter=self._counter)
         other.attached = self.attached
         other.present = self
         other._specs = self._specs
@@ -123,7 +123,7 @@ class Roster:
         """Return the spec that a section or source is shown by. Raises NotFoundError."""
         if name not in self._specs:
             raise NotFoundError(
-                f"no section or source {shown_name(name)}; {choices(name, self._specs)}"
+                f"no section or source {shown_name(name)}; {name_hint(name, self._specs)}"
             )
         return self._specs[name]
 
@@ -139,7 +139,7 @@ class Roster:
         """
         wanted = self._specs
         if names is not None:
-            wanted = {name: self.spec(name) for name in check_several(names, "sections")}
+            wanted = {name: self.spec(name) for name in check_collection(names, "sections")}
         in_order = self._specs.items()
         return {name: spec for name, spec in in_order if name in wanted and spec.in_context}
 

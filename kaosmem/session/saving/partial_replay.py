@@ -32,7 +32,7 @@ from kaosmem.sections.section import Section
 from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.items import Item
 
-NONSENSE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+MALFORMED_DATA_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """The errors of stored data that make no sense."""
 
 _NO_STATE: JSONObject = {"updates": 0, "archived": 0, "evicted": 0}
@@ -87,7 +87,7 @@ def repeat_intact(
             _repeat(sections[record.section], operation)
     except UnsupportedVersionError:
         raise
-    except NONSENSE:
+    except MALFORMED_DATA_ERRORS:
         where = f"record {record.seq} of section {shown_name(record.section)}"
         what = f"{where} cannot be repeated without the records that are lost"
         damage.append(CorruptionError(what, seq=record.seq))

@@ -32,7 +32,7 @@ class Cutoff:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Seen:
+class AssembledTurn:
     """One turn: the shown items in order, and a decision for every item.
 
     The attributes are those of a `Context`, which is a turn that was just assembled. asked: names

@@ -16,7 +16,7 @@ from kaosmem.persistence.files.records import REMEDY
 from kaosmem.persistence.log import SessionLog
 from kaosmem.sections.archive import Archived, EvictedItem
 from kaosmem.sections.section import Section
-from kaosmem.session.saving.timeline import section_at, told, versions_of
+from kaosmem.session.saving.timeline import bitemporal_items, section_at, versions_of
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.trace.trace import is_turn
@@ -26,8 +26,8 @@ from kaosmem.types.versions import Version
 VersionT = TypeVar("VersionT", bound=EvictedItem | Archived)
 
 
-class Past:
-    """All that a session was ever told, as its sections and its archive files have it.
+class VersionHistory:
+    """All versions of all items of a session, of its sections and its archive files.
 
     Args:
         forgotten: Ids of forgotten items.
@@ -112,7 +112,7 @@ class Past:
             return error
         return None
 
-    async def let_go(self, *, at: int | None = None) -> None:
+    async def drop_stored_texts(self, *, at: int | None = None) -> None:
         """Drop from memory the texts that files hold now; they stay if a file cannot be read.
 
         Args:
@@ -121,7 +121,7 @@ class Past:
         with suppress(CorruptionError, OSError):
             evicted = by_section(await asyncio.to_thread(self._evicted, at))
             for name, section in self._sections.items():
-                section.let_go(evicted.get(name, ()))
+                section.drop_stored_texts(evicted.get(name, ()))
 
     def _evicted(self, at: int | None = None) -> list[EvictedItem]:
         """Return the evicted items of all archive files, or as of record `at`, oldest first.
@@ -150,7 +150,7 @@ class Past:
         stored = by_section(self._counted(self._versions(entries, self._unpurged)))
         found: list[Version[Item]] = []
         for name in names:
-            items = told(self._sections[name], stored.get(name, ()))
+            items = bitemporal_items(self._sections[name], stored.get(name, ()))
             versions = versions_of(each for each in items if each.item.key == key)
             found += [
                 Version(each.item.item, each.valid_from, each.valid_until, each.known_from)
@@ -168,7 +168,7 @@ class Past:
         stored = await self._counted_by_section()
         found = {}
         for name, section in self._sections.items():
-            items = told(section, stored.get(name, ()))
+            items = bitemporal_items(section, stored.get(name, ()))
             found[name] = section_at(section, items, as_of=as_of, known_at=known_at)
         return found
 
