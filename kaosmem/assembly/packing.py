@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -55,7 +54,7 @@ _MAX_WINDOW_SHARE_OF_BEST = 0.5
 _LEADING_SHARE = 0.75
 """The most that earlier messages are sure of in the block of a window if they match best."""
 _SURE_SHARE = 0.1
-"""A section is sure of this part of the room if it matches as well as those served before it."""
+"""The section with the best match is sure of this part of the room."""
 _UNITS_JUDGED = 20
 """So many of the best units of a section tell how well it matches."""
 
@@ -360,28 +359,27 @@ class WindowPacker:
         needs: Needs,
         room: int,
     ) -> dict[str, int]:
-        """Return grants that keep out no section which matches as well as those served before it.
+        """Return grants that do not keep out a section whose best match is the best of all.
 
-        Such a section is sure of its best match, or of a tenth of the room if that is more.
-        Otherwise the weak matches of a large section would take the room of a good one.
+        It is sure of this match, or of a tenth of the room if that is more. Otherwise the weak
+        matches of a large section with a higher priority would take its room.
         """
         grants = allocate(self.specs, needs, room)
         short = self._short_of_best(shares, needs, grants, room)
         if not short:
             return grants
         pool = pool_of(self.query, self.proposals.values())
-        most = -math.inf
-        leading = {}
+        matches: dict[str, float] = {}
         for spec in by_priority(self.specs):
-            if spec.placement != "query":
-                continue
-            share = shares[spec.name]
-            match = self._match(share, share.candidates, pool)
-            if match is None or match < most:
-                continue
-            most = match
-            if spec.name in short:
-                leading[spec.name] = short[spec.name]
+            if spec.placement == "query":
+                match = self._match(shares[spec.name], pool)
+                if match is not None:
+                    matches[spec.name] = match
+        best = max(matches.values(), default=None)
+        leading = {}
+        for name, match in matches.items():
+            if match == best and name in short:
+                leading[name] = short[name]
         return allocate(self.specs, {**needs, **leading}, room)
 
     def _short_of_best(
@@ -397,23 +395,15 @@ class WindowPacker:
             share = shares[name]
             if share.spec.placement != "query" or grants[name] >= need.want:
                 continue
-            best = share.best_alone(share.candidates)
+            best = share.best_alone(_telling(share.candidates))
             sure = need.must + max(best, int(_SURE_SHARE * room))
             if 0 < best <= _MAX_WINDOW_SHARE_OF_BEST * room and grants[name] < sure:
                 short[name] = replace(need, sure=sure)
         return short
 
     def _leads(self, history: Share, shares: Iterable[Share]) -> bool:
-        """Return whether an earlier message has more of the query's words than all other matches.
-
-        Questions and replies do not count: both repeat the words of questions.
-        """
-        told = []
-        for unit in history.candidates:
-            last = unit.items[-1]
-            if last.role != "assistant" and not has_closing_question(last.text):
-                told.append(unit)
-        best = self._match(history, told, self.proposals[history.spec.name].pool)
+        """Return whether an earlier message has more of the query's words than all other matches."""
+        best = self._match(history, self.proposals[history.spec.name].pool)
         if best is None:
             return False
         for share in shares:
@@ -421,21 +411,25 @@ class WindowPacker:
                 continue
             if self.proposals[share.spec.name].is_all:
                 continue  # It was not asked for matches.
-            pool = self.proposals[share.spec.name].pool
-            match = self._match(share, share.candidates, pool)
+            match = self._match(share, self.proposals[share.spec.name].pool)
             if match is None or match >= best:
                 return False
         return True
 
-    def _match(
-        self,
-        share: Share,
-        units: Sequence[Candidate],
-        pool: CandidatePool | None,
-    ) -> float | None:
-        """Return how well the best of some units of a share match the query, None if unknown."""
-        found = [unit for unit in units if unit.score][:_UNITS_JUDGED]
-        return match_of(self.query, items_of(found), pool)
+    def _match(self, share: Share, pool: CandidatePool | None) -> float | None:
+        """Return how well the best units of a share match the query, None if unknown."""
+        found = [unit for unit in _telling(share.candidates) if unit.score]
+        return match_of(self.query, items_of(found[:_UNITS_JUDGED]), pool)
+
+
+def _telling(units: Iterable[Candidate]) -> list[Candidate]:
+    """Return the units that are no questions and no replies: both repeat the words of questions."""
+    telling = []
+    for unit in units:
+        last = unit.items[-1]
+        if last.role != "assistant" and not has_closing_question(last.text):
+            telling.append(unit)
+    return telling
 
 
 class SectionPart(NamedTuple):

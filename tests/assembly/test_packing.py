@@ -277,3 +277,21 @@ async def test_weak_matches_of_a_large_section_leave_room_for_a_good_match(windo
         assert context.used <= budget
         if budget >= 600 and not window:
             assert context.by_section["facts"].used + context.by_section["notes"].used < budget // 4
+
+
+async def test_notes_that_repeat_the_question_take_no_room_from_documents():
+    """An agent writes down the questions that it works on. They match best, and say nothing."""
+    question = "When is the birthday of Anna?"
+    sections = (SectionSpec("documents", priority=50), SectionSpec("notes", priority=30))
+    shown = {}
+    for notes in ([], [f"To do: {question}", f"Did I answer {question!r}?"]):
+        memory = SessionMemory.test_mode(sections=sections)
+        for number in range(200):
+            memory.add("documents", f"Page {number} on the birthday of Anna of house {number}.")
+            memory.add("notes", f"The weather was fine on day {number}.")
+        memory.add_many("notes", notes)
+        for budget in range(100, 500, 100):
+            context = await memory.assemble_context(question, budget=budget)
+            shown[budget, bool(notes)] = context.by_section["documents"].items
+    for budget in range(100, 500, 100):
+        assert shown[budget, True] == shown[budget, False]
