@@ -30,7 +30,7 @@ from kaosmem.language.dates import without_periods
 from kaosmem.language.keys import key_words
 from kaosmem.language.query import Query, excerpt, has_closing_question
 from kaosmem.sections.proposal import CandidatePool, Proposal
-from kaosmem.types.items import Item
+from kaosmem.types.items import Item, once_per_item
 
 BIAS = "bias"
 _LEAST = 0.1  # by hand: at 0 the logarithm has no end
@@ -76,7 +76,6 @@ def figures(
 
     An item with the query's own text is left out: it is the question, not its evidence.
     """
-    question = analyze(excerpt(query))
     asked = terms_of(query)
     rarity = _rarity(asked, pool)
     pairs = {pair for pair in pairwise(asked) if pair[0] != pair[1]}
@@ -88,17 +87,12 @@ def figures(
     at_once = 0.0
     shown = 0
     for item in items:
-        said = analyze(item.text)
-        if item.text == query or said == question:
+        if _is_the_question(item, query):
             continue
         shown += item.tokens
-        own = terms.intersection(said)
+        own = terms.intersection(_terms_of_item(item))
         if len(own) > 1:
-            side_by_side |= pairs.intersection(pairwise(said))
-        beside = f"{item.shown_role} {source_label(item)}"
-        if item.key is not None:
-            beside += f" {key_words(item.key)}"
-        own.update(terms.intersection(analyze(beside)))
+            side_by_side |= pairs.intersection(pairwise(analyze(item.text)))
         covered |= own
         at_once = max(at_once, math.fsum(rarity[term] for term in own))
     share = math.fsum(rarity[term] for term in covered)
@@ -108,6 +102,22 @@ def figures(
         "pairs": len(side_by_side) / len(pairs) if pairs else share,
         "shown": log(shown / max(shown, pool.tokens)) if shown else -math.inf,
     }
+
+
+@once_per_item
+def _terms_of_item(item: Item) -> frozenset[str]:
+    """Return the terms of an item's text, and of the words that stand beside it."""
+    beside = f"{item.shown_role} {source_label(item)}"
+    if item.key is not None:
+        beside += f" {key_words(item.key)}"
+    return frozenset((*analyze(item.text), *analyze(beside)))
+
+
+def _is_the_question(item: Item, query: str) -> bool:
+    """Return whether an item has the text of a query: it is the question, not its evidence."""
+    if item.text == query:
+        return True
+    return len(item.text) <= 2 * len(query) and analyze(item.text) == analyze(excerpt(query))
 
 
 def are_weak(
@@ -136,10 +146,17 @@ def match_of(
     """
     if pool is None or pool.frequencies is None or not Query(excerpt(query)).has_topic:
         return None
-    found = figures(query, items, pool)
-    if found is None:
+    asked = terms_of(query)
+    rarity = _rarity(asked, pool)
+    if not rarity:
         return None
-    return found["at_once"]
+    at_once = 0.0
+    for item in items:
+        own = _terms_of_item(item).intersection(asked)
+        share = math.fsum(rarity[term] for term in own)
+        if share > at_once and not _is_the_question(item, query):
+            at_once = share
+    return _logarithm(at_once)
 
 
 def pool_of(query: str, proposals: Iterable[Proposal]) -> CandidatePool:

@@ -55,7 +55,7 @@ _LEADING_SHARE = 0.75
 """The most that earlier messages are sure of in the block of a window if they match best."""
 _SURE_SHARE = 0.1
 """The section with the best match is sure of this part of the room."""
-_UNITS_JUDGED = 20
+_UNITS_JUDGED = 8
 """So many of the best units of a section tell how well it matches."""
 
 
@@ -395,7 +395,7 @@ class WindowPacker:
             share = shares[name]
             if share.spec.placement != "query" or grants[name] >= need.want:
                 continue
-            best = share.best_alone(_telling(share.candidates))
+            best = share.best_alone(_best_telling(share.candidates))
             sure = need.must + max(best, int(_SURE_SHARE * room))
             if 0 < best <= _MAX_WINDOW_SHARE_OF_BEST * room and grants[name] < sure:
                 short[name] = replace(need, sure=sure)
@@ -418,17 +418,21 @@ class WindowPacker:
 
     def _match(self, share: Share, pool: CandidatePool | None) -> float | None:
         """Return how well the best units of a share match the query, None if unknown."""
-        found = [unit for unit in _telling(share.candidates) if unit.score]
-        return match_of(self.query, items_of(found[:_UNITS_JUDGED]), pool)
+        return match_of(self.query, items_of(_best_telling(share.candidates)), pool)
 
 
-def _telling(units: Iterable[Candidate]) -> list[Candidate]:
-    """Return the units that are no questions and no replies: both repeat the words of questions."""
-    telling = []
+def _best_telling(units: Iterable[Candidate]) -> list[Candidate]:
+    """Return the best matches that are no questions and no replies.
+
+    Both repeat the words of questions.
+    """
+    telling: list[Candidate] = []
     for unit in units:
         last = unit.items[-1]
-        if last.role != "assistant" and not has_closing_question(last.text):
+        if unit.score and last.role != "assistant" and not has_closing_question(last.text):
             telling.append(unit)
+            if len(telling) == _UNITS_JUDGED:
+                break
     return telling
 
 
