@@ -52,6 +52,8 @@ async def statements(text, role="user", trust=Trust.USER, former=None):
         ("My doctor is Dr. Smith.", "user/doctor"),
         ("I live in St. Louis.", "user/home"),
         ("I just moved from Oslo to Bergen.", "user/home"),
+        ("I moved back to Oslo.", "user/home"),
+        ("I'm moving back from Bergen to Oslo.", "user/next home"),
         ("I'm moving to Berlin next month.", "user/next home"),
         ("My address is 5 Elm St.", "user/address"),
         ("My new e-mail address is ann@example.com.", "user/email"),
