@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -119,12 +119,15 @@ def read_questions(path: PathLike, *, items: Iterable[EvidenceItem]) -> tuple[Qu
     evidence may be empty. Raises MissingFileError, and InvalidArgumentError with file and line,
     also if no item has one of the ids.
     """
-    known = {item.id for item in items}
+    known = {item.id: place for place, item in enumerate(items)}
     check = partial(_check_question, known)
     return tuple(_entries(Path(path), "questions", _QUESTION, check))
 
 
-def _check_question(known: Collection[str], line: Question) -> None:
+def _check_question(known: Mapping[str, int], line: Question) -> None:
+    """Check a question about items whose places are known by id."""
+    if not line.query.strip():
+        raise InvalidArgumentError("'query' is empty; write the question")
     moment = (line.as_of,) if line.as_of else ()
     for name, ids in (
         ("as_of", moment),
@@ -141,6 +144,13 @@ def _check_question(known: Collection[str], line: Question) -> None:
         raise InvalidArgumentError(
             "'evidence_ids' is empty; give ids of items, or \"unanswerable\": true"
         )
+    if line.as_of:
+        later = [each for each in line.evidence_ids if known[each] > known[line.as_of]]
+        if later:
+            raise InvalidArgumentError(
+                f"the evidence {shown(later[0])} comes after {shown(line.as_of)}, the last item that "
+                "'as_of' lets exist; give a later 'as_of', or take the id out"
+            )
     both = {*line.evidence_ids}.intersection(line.stale_ids)
     if both:
         raise InvalidArgumentError(

@@ -157,6 +157,11 @@ BAD_ITEMS = {
 }
 BAD_QUESTIONS = {
     "a missing query": (lines({"id": "q"}), "line 1: 'query': Field required"),
+    "an empty query": (lines(QUESTION | {"query": " "}), "line 1: 'query' is empty; write"),
+    "evidence that does not exist yet": (
+        lines(QUESTION | {"as_of": "i1", "evidence_ids": ["i1", "i2"]}),
+        "the evidence 'i2' comes after 'i1', the last item that 'as_of' lets exist; give",
+    ),
     "no evidence": (
         lines(QUESTION, QUESTION | {"id": "q2", "evidence_ids": []}),
         "line 2: 'evidence_ids' is empty; give ids of items, or",
@@ -184,7 +189,7 @@ BAD_QUESTIONS = {
 
 MALFORMED = [(read_items, *each) for each in BAD_ITEMS.values()]
 MALFORMED += [
-    (partial(read_questions, items=[EvidenceItem("i1", "text")]), *each)
+    (partial(read_questions, items=[EvidenceItem("i1", "text"), EvidenceItem("i2", "t")]), *each)
     for each in BAD_QUESTIONS.values()
 ]
 
