@@ -148,7 +148,9 @@ def _asked(replay: Replay) -> list[_Asked]:
     found = {}
     for (at, query), (next_at, _) in pairwise([*asked, (end, "")]):
         texts = [item.text for item in replies if at <= item.created_at < next_at]
-        found[query] = _Asked(query, at, "\n".join(texts))
+        # A question that is tried again without a reply keeps its earlier one.
+        if texts or query not in found:
+            found[query] = _Asked(query, at, "\n".join(texts))
     return [*found.values()]
 
 

@@ -92,7 +92,10 @@ def test_budget_measures_the_session_s_own_questions(url, tmp_path, command):
 
 
 def test_budget_takes_what_a_reply_used_for_evidence(tmp_path, command):
-    """A reply names the item that it rests on, whatever ranks it; a reply that used none is left out."""
+    """A reply names the item that it rests on, whatever ranks it; a reply that used none is left out.
+
+    A question that is tried again without a reply keeps the reply that it had.
+    """
 
     async def talk():
         async with SessionMemory.open(tmp_path, "s", trace=True) as memory:
@@ -101,6 +104,7 @@ def test_budget_takes_what_a_reply_used_for_evidence(tmp_path, command):
                 memory.add("messages", f"What does room {number} cost?")
                 await memory.assemble_context(budget=200)
                 memory.add("messages", reply, role="assistant")
+            await memory.assemble_context("What does room 17 cost?", budget=200)
 
     asyncio.run(talk())
     out = _ok(command("budget", f"{tmp_path}/s", "--budgets", "400", "--ranker", "bm25"))
