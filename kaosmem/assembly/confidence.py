@@ -28,7 +28,7 @@ from kaosmem.formats.labels import source_label
 from kaosmem.language.analysis import analyze
 from kaosmem.language.dates import without_periods
 from kaosmem.language.keys import key_words
-from kaosmem.language.query import Query, excerpt, has_closing_question
+from kaosmem.language.query import Query, excerpt, has_question_near_end
 from kaosmem.sections.proposal import CandidatePool, Proposal
 from kaosmem.types.items import Item, once_per_item
 
@@ -117,7 +117,9 @@ def _is_the_question(item: Item, query: str) -> bool:
     """Return whether an item has the text of a query: it is the question, not its evidence."""
     if item.text == query:
         return True
-    return len(item.text) <= 2 * len(query) and analyze(item.text) == analyze(excerpt(query))
+    if len(item.text) > 2 * len(query):
+        return False  # It says more, and is not analyzed for this alone.
+    return analyze(item.text) == analyze(excerpt(query))
 
 
 def are_weak(
@@ -130,7 +132,7 @@ def are_weak(
     A tenth is enough for a question. False if words cannot tell.
     """
     found = match_of(query, items, pool)
-    least = _WEAK_FOR_QUESTION if has_closing_question(query) else _WEAK_FOR_STATEMENT
+    least = _WEAK_FOR_QUESTION if has_question_near_end(query) else _WEAK_FOR_STATEMENT
     return found is not None and found < _logarithm(least)
 
 

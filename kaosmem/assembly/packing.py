@@ -33,7 +33,7 @@ from kaosmem.assembly.fitting import Share, fill
 from kaosmem.assembly.tails import HistoryTail, TailCutter
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout
 from kaosmem.language.duplicates import DuplicateFinder
-from kaosmem.language.query import has_closing_question
+from kaosmem.language.query import has_question_near_end
 from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import CandidatePool, Proposal
 from kaosmem.sections.spec import SectionSpec
@@ -429,7 +429,7 @@ def _best_telling(units: Iterable[Candidate]) -> list[Candidate]:
     telling: list[Candidate] = []
     for unit in units:
         last = unit.items[-1]
-        if unit.score and last.role != "assistant" and not has_closing_question(last.text):
+        if unit.score and last.role != "assistant" and not has_question_near_end(last.text):
             telling.append(unit)
             if len(telling) == _UNITS_JUDGED:
                 break

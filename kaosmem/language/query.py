@@ -35,10 +35,10 @@ _ASKING_CHARS = 900
 """A question mark is looked for in so much of the end of a text."""
 
 
-def has_closing_question(text: str) -> bool:
+def has_question_near_end(text: str) -> bool:
     """Return whether a text ends with a question, or with little after one.
 
-    >>> has_closing_question("Where is it? Be quick."), has_closing_question("It is here.")
+    >>> has_question_near_end("Where is it? Be quick."), has_question_near_end("It is here.")
     (True, False)
     """
     return bool(_QUESTION_MARK.search(text[-_ASKING_CHARS:]))

@@ -57,7 +57,7 @@ _SIZE_SCALE_TOKENS = 64
 """A text of so many tokens has a size that tells."""
 _MAX_SIZE_TOKENS = 1_024
 """A text of more tokens counts as one of so many. Nearly all texts to learn from are shorter."""
-_REPETITIONS = 3
+_MAX_REPETITIONS = 3
 """So many questions that repeat the query rank as any other entry."""
 _DEFINING = analyze("def class function func fn struct interface trait type enum")
 """The terms before the name that is defined."""
@@ -316,12 +316,12 @@ def _lower_repetitions(found: SignalCandidates, added: Signals) -> None:
     They say nothing that the asker does not know, and would fill the window in place of answers.
     """
     is_question = found.index.facts.values["ends_with_question"][found.slots] > 0
-    if np.count_nonzero(is_question) <= _REPETITIONS:
+    if np.count_nonzero(is_question) <= _MAX_REPETITIONS:
         return
     repeats = np.flatnonzero(is_question & found.terms.repeating(found.matches.terms))
     sums = _sums(added)
     places = sums[repeats] - sums.min() + 1
-    best = repeats[top(places, found.ordinals[repeats], _REPETITIONS)]
+    best = repeats[top(places, found.ordinals[repeats], _MAX_REPETITIONS)]
     lowered = np.setdiff1d(repeats, best)
     if len(lowered):
         added["repetition"] = np.zeros(len(sums), np.int64)

@@ -12,7 +12,7 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.analysis import Analyzer
 from kaosmem.language.analysis import analyze as own_analysis
 from kaosmem.language.duplicates import duplicate_key, duplicate_key_of_text
-from kaosmem.language.query import ends_with_question, has_closing_question
+from kaosmem.language.query import ends_with_question, has_question_near_end
 from kaosmem.language.rules import plain_rules_in
 from kaosmem.retrieval.bm25 import (
     BM25,
@@ -91,7 +91,7 @@ def is_question(item: Item) -> bool:
         tokens = item.tokens
     else:
         tokens = len(item.text) // _CHARS_A_TOKEN
-    return tokens <= _QUESTION_TOKENS and has_closing_question(item.text)
+    return tokens <= _QUESTION_TOKENS and has_question_near_end(item.text)
 
 
 def source_of(item: Item) -> str | None:
@@ -248,8 +248,8 @@ class TextIndex:
         questions = [*map(is_question, items)]
         facts["is_question"] = questions
         facts["ends_with_question"] = [
-            has_closing_question and ends_with_question(item.text)
-            for has_closing_question, item in zip(questions, items, strict=True)
+            asked and ends_with_question(item.text)
+            for asked, item in zip(questions, items, strict=True)
         ]
         facts["statement"] = [*map(duplicate_key, items)]
         self.facts.extend(facts)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import Grouping, MetadataFilter
-from kaosmem.language.query import has_closing_question
+from kaosmem.language.query import has_question_near_end
 from kaosmem.names import shown
 from kaosmem.sections.archive import (
     Archived,
@@ -189,7 +189,7 @@ class ItemTable(EvictedItems):
             said: Newest first.
         """
         for place, ordinal in enumerate(said):
-            if has_closing_question(said_text(self[ordinal].content)):
+            if has_question_near_end(said_text(self[ordinal].content)):
                 return said[place::-1]
         return said[:1]
 
